@@ -1,0 +1,1 @@
+"""Get more from the GPUs you have before you buy more."""

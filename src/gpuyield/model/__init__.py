@@ -1,0 +1,1 @@
+"""The nouns all rooms share: frozen values without I/O."""

@@ -1,0 +1,47 @@
+"""Documents and their canonical inputs: bytes that are the same wherever they are written.
+
+Canonical: integers and decimal strings (no floats), keys sorted, separators `,` and `:`, UTF-8.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any  # JSON has no narrower type than this.
+
+from gpuyield.errors import InternalError
+
+SCHEMA_PREFIX = "gpuyield/"
+SCHEMA_VERSION = "/v1alpha1"
+
+
+def schema_name(document: str) -> str:
+    """The `schema` field of a document, such as `gpuyield/plan/v1alpha1`."""
+    return f"{SCHEMA_PREFIX}{document}{SCHEMA_VERSION}"
+
+
+def canonical_bytes(inputs: Mapping[str, Any]) -> bytes:
+    """The one spelling of canonical inputs.
+
+    Raises:
+        InternalError: A float is in them.
+    """
+    _refuse_floats(inputs, "$")
+    return json.dumps(inputs, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def inputs_digest(data: bytes) -> str:
+    """`sha256:` of exactly these bytes."""
+    return f"sha256:{hashlib.sha256(data).hexdigest()}"
+
+
+def _refuse_floats(value: Any, path: str) -> None:
+    if isinstance(value, float):
+        raise InternalError(f"a float at {path} of canonical inputs.")
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            _refuse_floats(inner, f"{path}.{key}")
+    elif isinstance(value, list | tuple):
+        for at, inner in enumerate(value):
+            _refuse_floats(inner, f"{path}[{at}]")
