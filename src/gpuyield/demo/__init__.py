@@ -1,0 +1,1 @@
+"""A synthetic cluster with known truth, from a seed, and a Prometheus-compatible API that serves it."""
