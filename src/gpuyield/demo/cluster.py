@@ -58,7 +58,10 @@ class Pod:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchJob:
-    """A Kubernetes Job and what its team wants of it; `duration_ms` is its run time when nothing goes wrong."""
+    """A Kubernetes Job and what its team wants of it; `duration_ms` is its run time when nothing goes wrong.
+
+    `failed_ms` is when it was given up; a failed pod that is replaced does not fail the job.
+    """
 
     namespace: str
     name: str
@@ -71,6 +74,7 @@ class BatchJob:
     created_ms: int
     started_ms: int | None
     completed_ms: int | None
+    failed_ms: int | None
     failed_pods: int
     deadline_ms: int | None
     uids: tuple[str, ...]

@@ -104,9 +104,8 @@ class _Scheduler:
         cards, home.free = tuple(home.free[: ask.gpus]), home.free[ask.gpus :]
         running_ms = scheduled_ms + ask.pull_ms if ask.starts else None
         ended_ms = None if ask.run_ms is None else (running_ms or scheduled_ms) + ask.run_ms
-        pod = _new_pod(
-            ask,
-            self._dice,
+        pod = replace(
+            _new_pod(ask, self._dice),
             node=home.node.name,
             cards=cards,
             scheduled_ms=scheduled_ms,
@@ -120,17 +119,15 @@ class _Scheduler:
         if ended_ms is not None:
             self._at(ended_ms, pod)
             if ask.then is not None:
-                following = ask.then
-                self._at(
-                    max(ended_ms, following.arrive_ms), replace(following, arrive_ms=max(ended_ms, following.arrive_ms))
-                )
+                next_ms = max(ended_ms, ask.then.arrive_ms)
+                self._at(next_ms, replace(ask.then, arrive_ms=next_ms))
 
     def _give_up(self, ask: Ask) -> None:
-        pod = _new_pod(ask, self._dice, ended_ms=ask.cancel_ms, deleted_ms=ask.cancel_ms)
+        pod = replace(_new_pod(ask, self._dice), ended_ms=ask.cancel_ms, deleted_ms=ask.cancel_ms)
         self._placed.append(Placed(ask=ask, pod=_cut(pod, self._until_ms)))
 
 
-def _new_pod(ask: Ask, dice: Dice, **more: object) -> Pod:
+def _new_pod(ask: Ask, dice: Dice) -> Pod:
     die = dice.of(f"uid/{ask.namespace}/{ask.name}/{ask.arrive_ms}")
     digits = f"{die.getrandbits(128):032x}"
     return Pod(
@@ -143,7 +140,6 @@ def _new_pod(ask: Ask, dice: Dice, **more: object) -> Pod:
         gpus=ask.gpus,
         created_ms=ask.arrive_ms,
         waiting_reason="" if ask.starts else "ImagePullBackOff",
-        **more,  # type: ignore[arg-type]
     )
 
 

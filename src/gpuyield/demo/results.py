@@ -32,15 +32,14 @@ def judge_jobs(
 
 
 def _outcome(job: BatchJob, pod: Pod, attempt: int) -> Outcome:
-    assert pod.running_ms is not None and pod.ended_ms is not None
     succeeded = pod.end_phase == "Succeeded"
     return Outcome(
         source=SOURCE,
         outcome_id=f"{job.namespace}/{job.name}",
         attempt=attempt,
         kind=OutcomeKind.JOB,
-        started_us=pod.running_ms * 1000,
-        ended_us=pod.ended_ms * 1000,
+        started_us=(pod.running_ms or 0) * 1000,
+        ended_us=(pod.ended_ms or 0) * 1000,
         exec_status=ExecStatus.SUCCEEDED if succeeded else ExecStatus.FAILED,
         namespace=job.namespace,
         workload_kind="CronJob" if job.cron else "Job",

@@ -183,6 +183,9 @@ def _job(group: Sequence[Placed]) -> BatchJob:
         created_ms=facts.created_ms,
         started_ms=facts.created_ms,
         completed_ms=done[-1] if done else None,
+        failed_ms=group[-1].pod.ended_ms
+        if group[-1].pod.end_phase == "Failed" and group[-1].ask.then is None
+        else None,
         failed_pods=sum(one.pod.end_phase == "Failed" for one in group),
         deadline_ms=facts.deadline_ms,
         uids=tuple(one.pod.uid for one in group),

@@ -7,7 +7,7 @@ holds labelling pods that nobody uses, `evals` starts a nightly batch at the hou
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta
 from enum import StrEnum
 from random import Random
@@ -162,39 +162,19 @@ class _Cast:
     def services(self) -> Iterator[Ask]:
         before = self._window.from_ms - 3 * DAY_MS
         for service in self.service_facts():
-            profile = Profile.SERVE if service.app == "chat" else Profile.TRICKLE
             for replica in range(service.replicas):
                 die = self._dice.of(f"{service.name}/{replica}")
-                first_set, next_set = f"{service.name}-{_suffix(die, 9)}", f"{service.name}-{_suffix(die, 9)}"
-
-                def one(replica_set: str, arrive_ms: int, die: Random, service: Service, **more: object) -> Ask:
-                    return Ask(
-                        namespace=service.namespace,
-                        name=f"{replica_set}-{_suffix(die, 5)}",
-                        owner_kind="ReplicaSet",
-                        owner=replica_set,
-                        labels={"app": service.app, "team": service.team},
-                        gpus=service.gpus_per_replica,
-                        flavor=service.flavor,
-                        arrive_ms=arrive_ms,
-                        pull_ms=4 * MINUTE_MS,
-                        profile=profile,
-                        **more,  # type: ignore[arg-type]
-                    )
-
-                rolls = service.app == "chat" and replica == 0
-                if not rolls:
-                    yield one(first_set, before, die, service)
+                ask = _replica(service, die, before)
+                if service.app != "chat" or replica:
+                    yield ask
                     continue
+                # The first replica of the chat is restarted once, and later rolled to a new version.
                 rolled_at = self._at(0.55) + self._dice.span(die, 0, HOUR_MS)
-                yield one(
-                    first_set,
-                    before,
-                    die,
-                    service,
-                    run_ms=rolled_at - before - 4 * MINUTE_MS,
+                yield replace(
+                    ask,
+                    run_ms=rolled_at - before - ask.pull_ms,
                     restart_after_ms=(self._at(0.25) - before,),
-                    then=one(next_set, rolled_at, die, service),
+                    then=_replica(service, die, rolled_at),
                 )
 
     def notebooks(self) -> Iterator[Ask]:
@@ -241,16 +221,12 @@ class _Cast:
                 created_ms=arrive,
                 deadline_ms=self._dice.on_tick(arrive + 2 * run),
             )
-            yield self._job_pod(
-                "vision",
-                "vision",
-                facts,
-                die,
+            yield replace(
+                _job_pod("vision", facts, die),
                 gpus=self._wide(8, self._big),
                 flavor=self._big,
                 pull_ms=6 * MINUTE_MS,
                 run_ms=run,
-                end_phase="Succeeded",
                 profile=Profile.TRAIN,
             )
 
@@ -268,20 +244,17 @@ class _Cast:
                 created_ms=arrive,
                 deadline_ms=arrive + 48 * HOUR_MS,
             )
-            more = {
-                "gpus": self._wide(4, self._big),
-                "flavor": None,
-                "pull_ms": self._dice.span(die, 2 * MINUTE_MS, 6 * MINUTE_MS),
-                "profile": Profile.FINETUNE,
-            }
-            breaks_at = self._dice.on_tick(int(run * die.uniform(0.4, 0.7))) if die.random() < 0.25 else None
-            if breaks_at is None:
-                yield self._job_pod("search", "search", facts, die, run_ms=run, end_phase="Succeeded", **more)
-                continue
-            again = self._job_pod("search", "search", facts, die, run_ms=run, end_phase="Succeeded", **more)
-            yield self._job_pod(
-                "search", "search", facts, die, run_ms=breaks_at, end_phase="Failed", then=again, **more
+            ask = replace(
+                _job_pod("search", facts, die),
+                gpus=self._wide(4, self._big),
+                pull_ms=self._dice.span(die, 2 * MINUTE_MS, 6 * MINUTE_MS),
+                run_ms=run,
+                profile=Profile.FINETUNE,
             )
+            breaks = die.random() < 0.25
+            broken_ms = self._dice.on_tick(int(run * die.uniform(0.4, 0.7)))
+            first = replace(ask, name=f"{facts.name}-{_suffix(die, 5)}", run_ms=broken_ms, end_phase="Failed", then=ask)
+            yield first if breaks else ask
 
     def nightly(self, day: date) -> Iterator[Ask]:
         arrive = local_instant(day, time(22), ZONE)
@@ -299,15 +272,11 @@ class _Cast:
                 created_ms=at_ms,
                 deadline_ms=deadline,
             )
-            yield self._job_pod(
-                "evals",
-                "evals",
-                facts,
-                die,
+            yield replace(
+                _job_pod("evals", facts, die),
                 gpus=self._wide(2, self._big),
                 pull_ms=self._dice.span(die, MINUTE_MS, 4 * MINUTE_MS),
                 run_ms=run,
-                end_phase="Succeeded",
                 profile=Profile.BURN,
             )
 
@@ -326,7 +295,7 @@ class _Cast:
                 deadline_ms=None,
             )
             ends = "Failed" if die.random() < 0.15 else "Succeeded"
-            yield self._job_pod("evals", "evals", facts, die, gpus=1, run_ms=run, end_phase=ends, profile=Profile.BURN)
+            yield replace(_job_pod("evals", facts, die), run_ms=run, end_phase=ends, profile=Profile.BURN)
 
     def oddities(self) -> Iterator[Ask]:
         """A pod that never gets its image, and one that is wider than any node."""
@@ -355,18 +324,37 @@ class _Cast:
             cancel_ms=giant_at + self._dice.span(die, 18 * HOUR_MS, 22 * HOUR_MS),
         )
 
-    def _job_pod(self, namespace: str, team: str, facts: JobFacts, die: Random, **more: object) -> Ask:
-        labels = {"job-name": facts.name, "job": facts.family, "team": team}
-        return Ask(
-            namespace=namespace,
-            name=f"{facts.name}-{_suffix(die, 5)}",
-            owner_kind="Job",
-            owner=facts.name,
-            labels=labels,
-            arrive_ms=facts.created_ms,
-            job=facts,
-            **more,  # type: ignore[arg-type]
-        )
+
+def _replica(service: Service, die: Random, arrive_ms: int) -> Ask:
+    """One pod of a service's Deployment, in a ReplicaSet of its own."""
+    replica_set = f"{service.name}-{_suffix(die, 9)}"
+    return Ask(
+        namespace=service.namespace,
+        name=f"{replica_set}-{_suffix(die, 5)}",
+        owner_kind="ReplicaSet",
+        owner=replica_set,
+        labels={"app": service.app, "team": service.team},
+        gpus=service.gpus_per_replica,
+        flavor=service.flavor,
+        arrive_ms=arrive_ms,
+        pull_ms=4 * MINUTE_MS,
+        profile=Profile.SERVE if service.app == "chat" else Profile.TRICKLE,
+    )
+
+
+def _job_pod(namespace: str, facts: JobFacts, die: Random) -> Ask:
+    """A pod of a Job, with one GPU until told otherwise."""
+    return Ask(
+        namespace=namespace,
+        name=f"{facts.name}-{_suffix(die, 5)}",
+        owner_kind="Job",
+        owner=facts.name,
+        labels={"job-name": facts.name, "job": facts.family, "team": facts.team},
+        gpus=1,
+        arrive_ms=facts.created_ms,
+        end_phase="Succeeded",
+        job=facts,
+    )
 
 
 def _suffix(die: Random, length: int) -> str:
