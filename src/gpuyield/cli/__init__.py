@@ -1,5 +1,12 @@
-"""gpuyield VERB: one file per verb."""
+"""gpuyield VERB: one file per verb. The only room that reads the command line and writes to the screen."""
+
+from __future__ import annotations
+
+import sys
 
 
 def main() -> None:
-    """Run the command line."""
+    """Run the command line and leave with its exit code."""
+    from gpuyield.cli.edge import run
+
+    sys.exit(run(sys.argv[1:]))

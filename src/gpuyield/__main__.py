@@ -1,0 +1,5 @@
+"""`python -m gpuyield` is the command line."""
+
+from gpuyield.cli import main
+
+main()

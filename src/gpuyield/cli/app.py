@@ -1,0 +1,38 @@
+"""The parser of the command line; a command's file is loaded when it is called."""
+
+from __future__ import annotations
+
+from cyclopts import App, Group
+from cyclopts.config import Env
+
+from gpuyield.cli.commands import COMMANDS, FIRST, PURPOSE, Topic
+from gpuyield.cli.help import Columns
+from gpuyield.cli.version import VERSION
+
+
+def build() -> App:
+    """The parser, without loading any command."""
+    app = App(
+        name="gpuyield",
+        help=PURPOSE,
+        version=VERSION,
+        version_flags=["--version"],
+        help_format="plaintext",
+        help_formatter=Columns(FIRST),
+        config=Env("GPUYIELD_", command=False, show=False),
+        result_action="return_value",
+        suppress_keyboard_interrupt=False,
+    )
+    groups = {topic: Group(str(topic), sort_key=at) for at, topic in enumerate(Topic)}
+    for at, one in enumerate(COMMANDS):
+        # An App of its own (a command with commands) carries its example itself.
+        extra = {} if one.has_commands else {"help_formatter": Columns(one.example)}
+        app.command(
+            f"gpuyield.cli.{one.place}",
+            name=one.name,
+            help=one.help,
+            group=groups[one.topic],
+            sort_key=at,
+            **extra,
+        )
+    return app

@@ -1,0 +1,73 @@
+"""gpuyield plan: when each job runs, or why that is impossible."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from gpuyield.cli.options import COMMON, Common
+from gpuyield.report.answer import Answer
+
+
+def plan(
+    *,
+    jobs: Path | None = None,
+    capacity: Path | None = None,
+    gpus: int | None = None,
+    origin: str | None = None,
+    objective: Literal["on-time", "fewest-gpus", "makespan", "cheapest"] = "on-time",
+    resource: str | None = None,
+    time_limit: str = "10s",
+    seed: int = 0,
+    gate: Annotated[bool, Parameter(negative="")] = False,
+    out: Path | None = None,
+    common: Annotated[Common, Parameter(name="*")] = COMMON,
+) -> Answer:
+    """When each job runs, or why that is impossible, and the fewest GPUs.
+
+    Without --jobs it takes the batch jobs seen in the ledger and answers conditionally.
+
+    Parameters
+    ----------
+    jobs:
+        Jobs to plan: JSON, JSON lines, YAML, CSV or Parquet.
+    capacity:
+        What exists, as steps over time.
+    gpus:
+        Or a constant number of GPUs.
+    origin:
+        Start of the plan (default: now, to the minute).
+    objective:
+        What the plan is best at, once all deadlines that can be met are met.
+    resource:
+        Resource that fewest-gpus counts (default: the only one).
+    time_limit:
+        The longest time to search.
+    seed:
+        The same inputs and seed give the same plan.
+    gate:
+        Exit 10 when not all deadlines are met.
+    out:
+        File to write the plan to as well, with its inputs beside it.
+    """
+    from gpuyield.cli.progress import progress
+    from gpuyield.steps.plan import plan_answer as step
+
+    with progress(common) as tell:
+        return step(
+            file=common.file,
+            ledger_root=common.ledger_root,
+            jobs=jobs,
+            capacity=capacity,
+            gpus=gpus,
+            origin=origin,
+            objective=objective,
+            resource=resource,
+            time_limit=time_limit,
+            seed=seed,
+            gate=gate,
+            out=out,
+            tell=tell,
+        )

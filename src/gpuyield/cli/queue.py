@@ -1,0 +1,35 @@
+"""gpuyield queue: why work waited."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from gpuyield.cli.options import COMMON, SPAN, Common, Span
+from gpuyield.report.answer import Answer
+
+
+def queue(
+    *,
+    by: str | None = None,
+    span: Annotated[Span, Parameter(name="*")] = SPAN,
+    common: Annotated[Common, Parameter(name="*")] = COMMON,
+) -> Answer:
+    """Why work waited: waiting GPU time by cause.
+
+    Parameters
+    ----------
+    by:
+        One or more of team,queue,flavor.
+    """
+    from gpuyield.steps.queue import queue_answer as step
+
+    return step(
+        file=common.file,
+        ledger_root=common.ledger_root,
+        window=span.window,
+        begin=span.begin,
+        end=span.end,
+        by=by,
+    )

@@ -1,0 +1,60 @@
+"""gpuyield what-if: the plan with changes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from gpuyield.cli.options import COMMON, Common
+from gpuyield.report.answer import Answer
+
+
+def what_if(
+    *,
+    jobs: Path | None = None,
+    capacity: Path | None = None,
+    gpus: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
+    job: Path | None = None,
+    move: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    drop: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    origin: str | None = None,
+    seed: int = 0,
+    common: Annotated[Common, Parameter(name="*")] = COMMON,
+) -> Answer:
+    """The same plan with changes, and what they do.
+
+    Parameters
+    ----------
+    jobs:
+        Jobs to plan, as in gpuyield plan.
+    capacity:
+        What exists, as in gpuyield plan.
+    gpus:
+        More or fewer GPUs: +8, -4; without --capacity first what exists: 4+4.
+    job:
+        File of one or more jobs to add.
+    move:
+        JOB=DEADLINE or milestone:NAME=TIME (repeatable).
+    drop:
+        Job to leave out (repeatable).
+    origin:
+        Start of the plan (default: now, to the minute).
+    seed:
+        The same inputs and seed give the same plan.
+    """
+    from gpuyield.steps.what_if import what_if_answer as step
+
+    return step(
+        file=common.file,
+        ledger_root=common.ledger_root,
+        jobs=jobs,
+        capacity=capacity,
+        gpus=gpus,
+        add=job,
+        moves=move,
+        drops=drop,
+        origin=origin,
+        seed=seed,
+    )

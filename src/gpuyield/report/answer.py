@@ -1,0 +1,36 @@
+"""What a command answers: one document for machines, and the words and tables for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any  # JSON has no narrower type than this.
+
+from gpuyield.report.tables import Table
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Next:
+    """A command that makes sense now, and what it is for."""
+
+    command: str
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """The answer to one command.
+
+    `headline` is the answer in words, first line first; `csv` is the table for `-o csv` (None: the first of
+    `tables`); `notes` are gaps and remarks; `text` stands in for all of these where the answer is a text of its own
+    (a schema, a draft). `exit_code` is 0, 4 or 10: what failed is an error, not an answer.
+    """
+
+    document: Mapping[str, Any]
+    headline: tuple[str, ...] = ()
+    tables: tuple[Table, ...] = ()
+    csv: Table | None = None
+    notes: tuple[str, ...] = ()
+    next: tuple[Next, ...] = ()
+    text: str | None = None
+    exit_code: int = 0

@@ -1,0 +1,1 @@
+"""Answers of the commands as people see them: one file per verb."""

@@ -1,0 +1,100 @@
+"""The waterfall as people read it: a tree from capacity down, rounded so that every split adds up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+
+from gpuyield.model.waterfall import ALLOCATED, BUSY, LOST, UNALLOCATED, UNJUDGED, GpuClass, Waterfall
+from gpuyield.report.sentences import CLASS_MEANING, CLASS_WORDS
+from gpuyield.report.tables import Column, Kind, Table
+from gpuyield.units import HOUR_MS, largest_remainder
+
+TREE: tuple[tuple[str, int, tuple[GpuClass, ...]], ...] = (
+    ("capacity", 0, tuple(GpuClass)),
+    ("unavailable", 1, (GpuClass.UNAVAILABLE,)),
+    ("unallocated", 1, UNALLOCATED),
+    *((str(leaf), 2, (leaf,)) for leaf in UNALLOCATED),
+    ("allocated", 1, ALLOCATED),
+    ("starting", 2, (GpuClass.STARTING,)),
+    ("idle_held", 2, (GpuClass.IDLE_HELD,)),
+    ("underused", 2, (GpuClass.UNDERUSED,)),
+    ("unobserved", 2, (GpuClass.UNOBSERVED,)),
+    ("busy", 2, BUSY),
+    ("productive", 3, (GpuClass.PRODUCTIVE,)),
+    ("lost", 3, LOST),
+    *((str(leaf), 4, (leaf,)) for leaf in LOST),
+    ("unjudged", 3, UNJUDGED),
+    *((str(leaf), 4, (leaf,)) for leaf in UNJUDGED),
+)
+"""Every line of the waterfall: its name, its depth, and the leaves that it adds up."""
+
+_NEVER_DROPPED = ("capacity", "unavailable", "unallocated", "allocated", "idle_held", "underused", "unobserved", "busy")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """A line of the waterfall: exact GPU time, and hours and share rounded together with their siblings."""
+
+    name: str
+    depth: int
+    gpu_ms: int
+    hours: Decimal
+    ratio: Decimal
+
+
+def lines(fall: Waterfall) -> list[Line]:
+    """The lines with GPU time, capacity first; printed hours and percentages of parts sum to their parent's.
+
+    Hours have one decimal below 1,000 GPU-hours of capacity, shares one decimal of a percent.
+    """
+    capacity = fall.capacity_gpu_ms
+    places = 1 if capacity < 1000 * HOUR_MS else 0
+    amounts = [leaf.gpu_ms for leaf in fall.leaves]
+    hour_parts = _rounded(amounts, total=_scaled(Fraction(capacity, HOUR_MS), places), places=places)
+    ratio_parts = _rounded(amounts, total=1000 if capacity else 0, places=3)
+    by_hours = {leaf.gpu_class: part for leaf, part in zip(fall.leaves, hour_parts, strict=True)}
+    by_ratio = {leaf.gpu_class: part for leaf, part in zip(fall.leaves, ratio_parts, strict=True)}
+    shown = []
+    for name, depth, classes in TREE:
+        gpu_ms = fall.gpu_ms(*classes)
+        if gpu_ms or name in _NEVER_DROPPED:
+            shown.append(
+                Line(
+                    name=name,
+                    depth=depth,
+                    gpu_ms=gpu_ms,
+                    hours=sum((by_hours[one] for one in classes), Decimal(0)),
+                    ratio=sum((by_ratio[one] for one in classes), Decimal(0)),
+                )
+            )
+    return shown
+
+
+def waterfall_table(fall: Waterfall, *, title: str, remarks: Mapping[str, str] | None = None) -> Table:
+    """The waterfall as a table; `remarks` replace the meaning beside a class."""
+    shown = lines(fall)
+    texts = {**CLASS_MEANING, **(remarks or {})}
+    return Table(
+        title=title,
+        columns=(
+            Column("class", "GPU time"),
+            Column("gpu_h", "GPU-hours", Kind.HOURS),
+            Column("of_capacity", "of capacity", Kind.RATIO),
+            Column("meaning", ""),
+        ),
+        rows=tuple((CLASS_WORDS[one.name], one.hours, one.ratio, texts.get(one.name, "")) for one in shown),
+        indent=tuple(one.depth for one in shown),
+    )
+
+
+def _rounded(amounts: list[int], *, total: int, places: int) -> list[Decimal]:
+    if not any(amounts):
+        return [Decimal(0)] * len(amounts)
+    return [Decimal(part).scaleb(-places) for part in largest_remainder(amounts, total)]
+
+
+def _scaled(value: Fraction, places: int) -> int:
+    return round(value * 10**places)

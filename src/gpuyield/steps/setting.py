@@ -1,0 +1,100 @@
+"""What a verb works with: the declaration, the ledger, the window, and the time now."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+from gpuyield.errors import DeclarationError
+from gpuyield.ledger import Ledger
+from gpuyield.ledger.tables import COVERAGE
+from gpuyield.model.declaration import Declaration
+from gpuyield.units import Window, day_window, parse_instant, parse_window, parse_zone
+
+DEFAULT_WINDOW = "14d"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """A declaration with the ledger that belongs to it; `folder` is where relative paths start."""
+
+    declaration: Declaration
+    ledger: Ledger
+    folder: Path
+
+    @property
+    def zone(self) -> ZoneInfo:
+        """The zone in which people read times."""
+        return parse_zone(self.declaration.reporting_zone)
+
+
+def wall_clock_ms() -> int:
+    """The time now, which steps hand to the rooms as an argument."""
+    return time.time_ns() // 1_000_000
+
+
+def read_declaration(file: Path, *, required: bool = False) -> Declaration:
+    """What the team declares; where the default file is absent and not required, a declaration of nothing.
+
+    Raises:
+        DeclarationError: The file has mistakes, or is named (or required) and absent.
+    """
+    if not file.exists() and not required and file == Path("gpuyield.yaml"):
+        return Declaration()
+    if not file.exists():
+        raise DeclarationError(
+            f"no file {file}.", where=str(file), fix="Draft one with gpuyield init, or name it with -f."
+        )
+    from gpuyield.declare import load_declaration
+
+    return load_declaration(file)
+
+
+def read_setting(file: Path, ledger_root: Path) -> Setting:
+    """The declaration and the ledger, which must be there."""
+    return Setting(declaration=read_declaration(file), ledger=Ledger.existing(ledger_root), folder=file.parent)
+
+
+def covered(ledger: Ledger) -> Window | None:
+    """The span that was read, from its first to its last day; None where nothing was."""
+    days = ledger.days(COVERAGE)
+    if not days:
+        return None
+    rows = ledger.read(COVERAGE, days=[days[0], days[-1]], columns=["from_ms", "to_ms"])
+    if not len(rows["from_ms"]):
+        return None
+    return Window(max(int(min(rows["from_ms"])), day_window(days[0]).from_ms), int(max(rows["to_ms"])))
+
+
+def chosen_window(
+    setting: Setting, *, window: str | None, begin: str | None, end: str | None, clip: bool = True
+) -> Window:
+    """The window asked for; lengths such as 14d end where the ledger ends, and never start before it.
+
+    Raises:
+        DeclarationError: Options that contradict, no such window, or a ledger without anything in it.
+    """
+    if (begin is None) != (end is None):
+        raise DeclarationError("--from and --to go together.", where="--from", fix="Give both, or --window 14d.")
+    if begin is not None and end is not None:
+        if window is not None:
+            raise DeclarationError("--window and --from/--to contradict.", where="--window", fix="Give one of them.")
+        return Window(parse_instant(begin), parse_instant(end))
+    read = covered(setting.ledger)
+    if read is None:
+        raise DeclarationError(
+            "the ledger is empty.", where=str(setting.ledger.root), fix="Run gpuyield collect --window 14d first."
+        )
+    asked = parse_window(window or DEFAULT_WINDOW, now_ms=read.to_ms, zone=setting.zone)
+    if not clip:
+        return asked
+    cut = asked.cut(read)
+    if cut is None:
+        raise DeclarationError(
+            f"nothing was collected in {asked}; the ledger holds {read}.",
+            where="--window",
+            fix="Run gpuyield collect for it, or ask for another window.",
+        )
+    return cut
