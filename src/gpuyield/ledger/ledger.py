@@ -187,7 +187,7 @@ class Ledger:
         wanted = sorted(set(days))
         if not wanted:
             return []
-        return sorted(found.file_uris(partition_filters=[("date", "in", wanted)]))
+        return sorted(found.file_uris(file_pruning_predicate=[("date", "in", wanted)]))
 
 
 def _arrow(table: Table, day: str, columns: Columns) -> Any:

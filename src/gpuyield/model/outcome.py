@@ -7,11 +7,13 @@ status is derived from both by a declared policy and is never stored.
 from __future__ import annotations
 
 import heapq
+import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
 
+from gpuyield.model.declaration import Metric, OutcomePolicy
 from gpuyield.model.waterfall import GpuClass
 from gpuyield.units import Window
 
@@ -174,22 +176,15 @@ class OutcomeResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OutcomePolicy:
-    """When an outcome counts as verified: which checks are required, and how their results combine.
+class Judging:
+    """What an outcome is measured by: the declared policy, latency limits, and the instant after which it is late.
 
-    `policy`: all (each required check passed), any (one did), k_of_n (`k` did). Without required checks every
-    check with a verdict is one. `ttft_us` and `tpot_us` are latency objectives of a request: beyond them it is late.
-    `deadlines` maps an outcome id or a workload to the instant (ms) after which it is late.
+    Without a policy every check that has a verdict is required. `limits_us` are limits of a single request.
     """
 
-    require: tuple[str, ...] = ()
-    policy: str = "all"
-    k: int | None = None
-    e2e_us: int | None = None
-    ttft_us: int | None = None
-    tpot_us: int | None = None
-    queue_us: int | None = None
-    deadlines: Mapping[str, int] = field(default_factory=dict)
+    policy: OutcomePolicy | None = None
+    limits_us: Mapping[Metric, int] = field(default_factory=dict)
+    deadline_ms: int | None = None
 
 
 def shares_over_time(spans: Iterable[JudgedSpan]) -> list[JudgedSegment]:
@@ -205,7 +200,7 @@ def shares_over_time(spans: Iterable[JudgedSpan]) -> list[JudgedSegment]:
     edges = sorted({edge for one in ordered for edge in (one.from_ms, one.to_ms)})
     segments: list[JudgedSegment] = []
     taken = 0
-    for low, high in zip(edges, edges[1:], strict=False):
+    for low, high in itertools.pairwise(edges):
         while ending and ending[0][0] <= low:
             _, _, status, part = heapq.heappop(ending)
             weight[status] -= part

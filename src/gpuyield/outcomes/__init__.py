@@ -1,0 +1,1 @@
+"""Outcomes: import, and the policy that derives what became of them."""
