@@ -1,0 +1,1 @@
+"""What teams promise: gpuyield.yaml, job and capacity files, objectives and deadlines, with every mistake said well."""

@@ -252,19 +252,12 @@ class OutcomePolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeeklySpan:
-    """Minutes `[from_minute, to_minute)` of a weekday (0 = Monday); 1440 is midnight at its end."""
+    """Minutes `[from_minute, to_minute)` of a weekday (0 = Monday) in a zone; 1440 is midnight at its end."""
 
     weekday: int
     from_minute: int
     to_minute: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WeeklyHours:
-    """The hours of a week in a zone during which objectives count."""
-
     zone: str
-    spans: tuple[WeeklySpan, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -276,7 +269,7 @@ class Service:
     endpoint: str | None = None
     model: str | None = None
     team: str | None = None
-    hours: WeeklyHours | None = None
+    hours: tuple[WeeklySpan, ...] | None = None
     objectives: tuple[Objective, ...] = ()
     outcome: OutcomePolicy | None = None
     spare_replicas: int = 0
