@@ -1,0 +1,272 @@
+"""One question, "can all hard deadlines of this problem be met?", and the two ways to answer it.
+
+`find_plan` looks for a plan that meets them; `prove` looks for a certificate that none does. Changed problems
+(more GPUs, a later deadline, a job less) are cases of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gpuyield.model.job import Capacity, Problem
+from gpuyield.model.plan import Certificate, Run
+from gpuyield.plan.board import Board, Steps, arrange
+from gpuyield.plan.budget import Budget
+from gpuyield.plan.exact import Answer, bound_tasks, settle
+from gpuyield.plan.impossible import Impossible, impossible_certificate, impossible_jobs
+from gpuyield.plan.overload import Overload, forced_gpu_ms, forced_jobs, interval_certificate, tightest
+from gpuyield.plan.profile import NEVER, Profile, most_between, with_added
+from gpuyield.plan.prove import search_certificate
+from gpuyield.plan.schedule import (
+    Manner,
+    Placement,
+    Schedule,
+    ShapeChoice,
+    list_orders,
+    meets_all,
+    serial_schedule,
+)
+from gpuyield.plan.windows import Windows, windows_of
+
+SETTLED_TASKS = 60
+"""Beyond so many jobs with a deadline the exact lane is not tried."""
+SETTLE_WORK = 60_000
+TREE_NODES = 3_000
+TREE_WORK = 40_000
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A problem, indexed, with its capacity and windows."""
+
+    problem: Problem
+    board: Board
+    steps: tuple[Steps, ...]
+    windows: Windows
+    impossible: tuple[Impossible, ...]
+
+    @staticmethod
+    def of(problem: Problem) -> Case:
+        """The case of a problem.
+
+        Raises:
+            PlanError: The problem cannot be built.
+        """
+        board = arrange(problem)
+        windows = windows_of(board, board.steps)
+        impossible = tuple(impossible_jobs(board, board.steps, windows))
+        return Case(problem, board, board.steps, windows, impossible)
+
+    def with_steps(self, resource: int, steps: Steps) -> Case:
+        """The same with other capacity of one resource."""
+        name = self.board.resources[resource]
+        changed = {**self.problem.capacity.steps, name: steps}
+        return Case.of(replace(self.problem, capacity=Capacity(steps=changed)))
+
+    def with_added(self, resource: int, amount: int, from_ms: int, to_ms: int) -> Case:
+        """The same with more of one resource in a span."""
+        return self.with_steps(resource, with_added(self.steps[resource], amount, from_ms, to_ms))
+
+    def with_later(self, by_ms: Mapping[str, int]) -> Case:
+        """The same with later deadlines."""
+        jobs = tuple(
+            replace(job, deadline_ms=job.deadline_ms + by_ms[job.id])
+            if job.id in by_ms and job.deadline_ms is not None
+            else job
+            for job in self.problem.jobs
+        )
+        return Case.of(replace(self.problem, jobs=jobs))
+
+    def without(self, dropped: Iterable[str]) -> Case:
+        """The same without some jobs; those that waited for them no longer do."""
+        gone = set(dropped)
+        jobs = tuple(
+            replace(job, after=tuple(one for one in job.after if one not in gone))
+            for job in self.problem.jobs
+            if job.id not in gone
+        )
+        return Case.of(replace(self.problem, jobs=jobs))
+
+    @property
+    def hard_impossible(self) -> list[Impossible]:
+        """The impossible jobs that have a hard deadline."""
+        return [one for one in self.impossible if self.board.tasks[one.task].deadline_ms is not None]
+
+    def runs(self, schedule: Schedule) -> dict[str, Run]:
+        """A schedule by job id."""
+        return {
+            task.job.id: Run(shape=one.mode.shape, start_ms=one.start_ms, end_ms=one.end_ms)
+            for task, one in zip(self.board.tasks, schedule.placed, strict=True)
+            if one is not None
+        }
+
+
+def rule_schedules(
+    case: Case, budget: Budget, manners: Sequence[Manner] = (Manner(),), first_only: bool = False
+) -> list[Schedule]:
+    """One schedule per list rule and manner, while the budget lasts; `first_only` ends at one that meets all."""
+    found = []
+    several = any(len(task.modes) > 1 for task in case.board.tasks)
+    for order in list_orders(case.board, case.windows):
+        for number, manner in enumerate(manners):
+            if number and not several and manner.overrun == manners[0].overrun:
+                continue
+            if found and not budget.spend(len(order)):
+                return found
+            found.append(serial_schedule(case.board, case.steps, case.windows, order, manner))
+            if first_only and meets_all(case.board, found[-1]):
+                return found
+    return found
+
+
+BOTH_CHOICES = (Manner(ShapeChoice.SLOWEST), Manner(ShapeChoice.EARLIEST))
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A plan that meets all deadlines, or whether there is proven to be none (in one piece each)."""
+
+    schedule: Schedule | None
+    none_exists: bool = False
+
+
+def find_plan(case: Case, budget: Budget, *, rules: bool = True) -> Finding:
+    """Look for a plan that meets all hard deadlines: list rules first, then the exact lane for small problems."""
+    if case.hard_impossible:
+        return Finding(None, none_exists=True)
+    if rules:
+        for one in rule_schedules(case, budget, BOTH_CHOICES, first_only=True):
+            if meets_all(case.board, one):
+                return Finding(one)
+    tasks = bound_tasks(case.board, case.windows)
+    if len(tasks) > SETTLED_TASKS:
+        return Finding(None)
+    share = budget.share(SETTLE_WORK)
+    settled = settle(case.board, case.steps, case.windows, tasks, share)
+    budget.settle(share)
+    if settled.answer is Answer.PLAN:
+        return Finding(complete(case, settled.placed))
+    return Finding(None, none_exists=settled.answer is Answer.NONE)
+
+
+def complete(case: Case, placed: Mapping[int, Placement]) -> Schedule:
+    """The placements kept, and every other job behind them as early as it fits."""
+    board = case.board
+    profile = Profile(case.steps)
+    rows: list[Placement | None] = [None] * len(board.tasks)
+    for at, one in placed.items():
+        start = max(0, one.start_ms)
+        if one.end_ms > start:
+            profile.reserve(one.mode.demand, start, one.end_ms)
+        rows[at] = one
+    for at in board.topological:
+        task = board.tasks[at]
+        if rows[at] is not None or task.fixed_ms is not None:
+            continue
+        before = [rows[one] for one in task.before]
+        if any(one is None for one in before):
+            continue
+        earliest = max([task.release_ms, *(one.end_ms for one in before if one is not None)])
+        fits = []
+        for mode in task.modes:
+            last = NEVER if task.deadline_ms is None else task.deadline_ms - mode.duration_ms
+            start_ms = profile.earliest(mode, earliest, last)
+            if start_ms is not None:
+                fits.append(Placement(mode, start_ms))
+        if fits:
+            best = min(fits, key=lambda one: (one.end_ms, one.mode.gpus, one.mode.shape))
+            profile.reserve(best.mode.demand, best.start_ms, best.end_ms)
+            rows[at] = best
+    return Schedule(rows)
+
+
+def worst_overload(case: Case) -> tuple[int, Overload] | None:
+    """The resource and span with most extra needed, GPU resources before others."""
+    best: tuple[tuple[bool, Overload], int] | None = None
+    gpus = set(case.board.gpu_resources())
+    for resource in range(len(case.board.resources)):
+        found = tightest(forced_jobs(case.board, case.windows, resource), case.steps[resource])
+        if found and (best is None or (resource in gpus, found) > best[0]):
+            best = ((resource in gpus, found), resource)
+    return None if best is None else (best[1], best[0][1])
+
+
+def prove(case: Case, budget: Budget, *, known_none: bool | None = None) -> Certificate | None:
+    """A certificate that not all hard deadlines can be met; None where none was found.
+
+    `known_none` says what the exact lane already knows, None: it has not been asked.
+    """
+    if case.hard_impossible:
+        return impossible_certificate(case.board, case.hard_impossible)
+    over = worst_overload(case)
+    if over:
+        resource, span = over
+        return interval_certificate(
+            case.board, case.steps, case.windows, resource, span.from_ms, span.to_ms
+        )
+    wide = wide_gangs(case)
+    if wide:
+        return wide
+    if known_none is None:
+        known_none = find_plan(case, budget, rules=False).none_exists
+    return search_tree(case, budget) if known_none else None
+
+
+def wide_gangs(case: Case) -> Certificate | None:
+    """Gangs of which no two fit side by side, together longer than a span; None where there are none."""
+    for resource, name in enumerate(case.board.resources):
+        most = most_between(case.steps[resource], 0, NEVER)
+        forced = forced_jobs(case.board, case.windows, resource)
+        if len(forced) < 2:
+            continue
+        wide = 2 * forced.demands > most
+        narrower = np.unique(forced.demands[~wide])[::-1][:4]
+        for least in (0, *(int(one) for one in narrower)):
+            keep = wide if not least else forced.demands > most - least
+            if least:
+                extra = np.flatnonzero(forced.demands == least)
+                keep = keep.copy()
+                keep[extra[np.argmax(forced.durations[extra])]] = True
+            if keep.sum() < 2:
+                continue
+            span = tightest(forced.only(keep).as_units(), ((0, 1),))
+            if span:
+                inside = forced_gpu_ms(case.board, case.windows, resource, span.from_ms, span.to_ms)
+                members = [int(at) for at in forced.tasks[keep] if int(at) in inside]
+                return {
+                    "kind": "wide-gangs",
+                    "resource": name,
+                    "from_ms": span.from_ms,
+                    "to_ms": span.to_ms,
+                    "jobs": [{"id": one} for one in sorted(case.board.tasks[at].job.id for at in members)],
+                }
+    return None
+
+
+def search_tree(case: Case, budget: Budget) -> Certificate | None:
+    """A replayable tree, grown on as few jobs as still have no plan; None where it does not close."""
+    if any(task.job.restart_ms is not None for task in case.board.tasks):
+        return None
+    core = _core(case, bound_tasks(case.board, case.windows), budget)
+    share = budget.share(TREE_WORK)
+    tree = search_certificate(case.board, case.steps, core, TREE_NODES, share)
+    budget.settle(share)
+    return tree
+
+
+def _core(case: Case, tasks: list[int], budget: Budget) -> list[int]:
+    """Jobs that have no plan already by themselves, as few as leaving one out at a time finds."""
+    core = list(tasks)
+    for at in tasks:
+        if case.board.tasks[at].fixed_ms is not None:
+            continue
+        share = budget.share(SETTLE_WORK // 10)
+        fewer = [one for one in core if one != at]
+        settled = settle(case.board, case.steps, case.windows, fewer, share)
+        budget.settle(share)
+        if settled.answer is Answer.NONE:
+            core = fewer
+    return core

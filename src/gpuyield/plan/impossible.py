@@ -1,0 +1,126 @@
+"""Jobs that cannot meet their deadline even alone: too long, too wide, no such flavor, or behind a long chain."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from gpuyield.plan.board import Board, Mode, Steps, Task
+from gpuyield.plan.profile import NEVER, Profile
+from gpuyield.plan.windows import Windows
+
+
+class Reason(StrEnum):
+    """Why a job cannot meet its deadline even alone."""
+
+    TOO_LONG = "too-long"
+    TOO_WIDE = "too-wide"
+    NO_FLAVOR = "no-flavor"
+    CHAIN = "chain"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Impossible:
+    """A job, the reason, and its two figures: ms for time, an amount for width, names for flavors."""
+
+    task: int
+    reason: Reason
+    need: int | tuple[str, ...]
+    have: int | tuple[str, ...]
+    resource: str | None = None
+
+
+def impossible_jobs(board: Board, steps: Sequence[Steps], windows: Windows) -> list[Impossible]:
+    """Every job that cannot be run in time even on an empty cluster, in the order of ids."""
+    empty = Profile(steps)
+    found = [one for task in board.tasks if (one := _impossible(board, empty, windows, task))]
+    return sorted(found, key=lambda one: board.tasks[one.task].job.id)
+
+
+def _impossible(board: Board, empty: Profile, windows: Windows, task: Task) -> Impossible | None:
+    if not task.modes:
+        named = tuple(sorted({name for shape in task.job.shapes for name in shape.demand}))
+        return Impossible(task=task.index, reason=Reason.NO_FLAVOR, need=named, have=board.resources)
+    shortest = min(mode.duration_ms for mode in task.modes)
+    release = task.release_ms if task.fixed_ms is None else task.fixed_ms
+    head = windows.heads[task.index]
+    deadline = task.deadline_ms
+    if deadline is not None and release + shortest > deadline:
+        have = max(0, deadline - release)
+        return Impossible(task=task.index, reason=Reason.TOO_LONG, need=shortest, have=have)
+    if any(_fits_alone(empty, task, mode, head, deadline) for mode in task.modes):
+        return None
+    if deadline is not None and head + shortest > deadline:
+        return Impossible(task=task.index, reason=Reason.CHAIN, need=head + shortest, have=deadline)
+    return _too_wide(board, empty, task, head, deadline)
+
+
+def _fits_alone(empty: Profile, task: Task, mode: Mode, head: int, deadline: int | None) -> bool:
+    if task.fixed_ms is not None:
+        end = task.fixed_ms + mode.duration_ms
+        start = max(task.fixed_ms, 0)
+        if deadline is not None and end > deadline:
+            return False
+        return end <= start or empty.fits(mode.demand, start, end)
+    last = NEVER if deadline is None else deadline - mode.duration_ms
+    return empty.earliest(mode, head, last) is not None
+
+
+def _too_wide(board: Board, empty: Profile, task: Task, head: int, deadline: int | None) -> Impossible:
+    """The narrowest shape against the most of its scarcest resource that lasts long enough."""
+    mode = min(task.modes, key=lambda one: (one.gpus, one.duration_ms, one.shape))
+    worst: Impossible | None = None
+    for resource, amount in mode.demand:
+        have = _lasting(empty, task, mode, resource, head, deadline)
+        if worst is None or have - amount < _lack(worst):
+            worst = Impossible(
+                task=task.index,
+                reason=Reason.TOO_WIDE,
+                need=amount,
+                have=have,
+                resource=board.resources[resource],
+            )
+    assert worst is not None
+    return worst
+
+
+def _lack(one: Impossible) -> int:
+    assert isinstance(one.need, int)
+    assert isinstance(one.have, int)
+    return one.have - one.need
+
+
+def _lasting(
+    empty: Profile, task: Task, mode: Mode, resource: int, head: int, deadline: int | None
+) -> int:
+    """The most of one resource that is there for the mode's duration, inside the task's window."""
+    for amount in sorted({have for have in empty.free[resource] if have > 0}, reverse=True):
+        trial = Mode(mode.shape, ((resource, amount),), mode.duration_ms, amount)
+        if _fits_alone(empty, task, trial, head, deadline):
+            return amount
+    return 0
+
+
+def impossible_certificate(board: Board, listed: Sequence[Impossible]) -> dict[str, object]:
+    """The certificate of kind `impossible`: seconds for time, amounts for width, lists for flavors."""
+    rows: list[dict[str, object]] = []
+    for one in listed:
+        need: object = one.need
+        have: object = one.have
+        if one.reason in (Reason.TOO_LONG, Reason.CHAIN):
+            assert isinstance(one.need, int)
+            assert isinstance(one.have, int)
+            need, have = seconds(one.need), seconds(one.have)
+        if one.reason is Reason.NO_FLAVOR:
+            assert not isinstance(one.need, int)
+            assert not isinstance(one.have, int)
+            need, have = list(one.need), list(one.have)
+        rows.append({"id": board.tasks[one.task].job.id, "reason": str(one.reason), "need": need, "have": have})
+    return {"kind": "impossible", "jobs": rows}
+
+
+def seconds(length_ms: int) -> int | float:
+    """Seconds of milliseconds: whole where they are."""
+    whole, rest = divmod(length_ms, 1000)
+    return length_ms / 1000 if rest else whole

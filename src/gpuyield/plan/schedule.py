@@ -1,0 +1,214 @@
+"""Serial schedule generation: one job after another, each as early as it fits; list rules; the best is kept.
+
+Source: serial schedule generation scheme (Kelley 1963); list rules EDF, least slack, weight density.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import StrEnum
+
+from gpuyield.plan.board import Board, Mode, Steps, Task, in_order
+from gpuyield.plan.profile import NEVER, Profile
+from gpuyield.plan.windows import Windows
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where a task runs."""
+
+    mode: Mode
+    start_ms: int
+
+    @property
+    def end_ms(self) -> int:
+        """When it ends."""
+        return self.start_ms + self.mode.duration_ms
+
+
+class Schedule:
+    """Placements by task; None where a task is not run."""
+
+    __slots__ = ("placed",)
+
+    def __init__(self, placed: Sequence[Placement | None]) -> None:
+        self.placed: tuple[Placement | None, ...] = tuple(placed)
+
+    def end_ms(self) -> int:
+        """The end of the last task, 0 where none runs."""
+        return max((one.end_ms for one in self.placed if one), default=0)
+
+    def missing(self) -> list[int]:
+        """Tasks that do not run."""
+        return [at for at, one in enumerate(self.placed) if one is None]
+
+
+class ShapeChoice(StrEnum):
+    """Which of a job's shapes is taken."""
+
+    SLOWEST = "slowest"
+    """The slowest that still meets the deadline: fast GPUs stay free for those in a hurry."""
+    EARLIEST = "earliest"
+    """The one that ends first."""
+    CHEAPEST = "cheapest"
+    """The cheapest that still meets the deadline."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How a pass places jobs: `overrun` runs a job after its deadline instead of giving it up."""
+
+    choice: ShapeChoice = ShapeChoice.SLOWEST
+    overrun: bool = False
+    cost: Callable[[Mode], Decimal] | None = None
+
+
+def serial_schedule(
+    board: Board, steps: Sequence[Steps], windows: Windows, order: Sequence[int], manner: Manner
+) -> Schedule:
+    """Place the tasks in this order (one that precedence allows), each in a shape and as early as it fits.
+
+    Fixed tasks are placed first. A task that waits for one that does not run does not run either.
+    """
+    profile = Profile(steps)
+    placed: list[Placement | None] = [None] * len(board.tasks)
+    for task in board.tasks:
+        if task.fixed_ms is not None:
+            placed[task.index] = _place_fixed(profile, task)
+    for at in order:
+        task = board.tasks[at]
+        if task.fixed_ms is not None:
+            continue
+        not_before = task.release_ms
+        stuck = False
+        for one in task.before:
+            preceding = placed[one]
+            if preceding is None:
+                stuck = True
+                break
+            not_before = max(not_before, preceding.end_ms)
+        if stuck:
+            continue
+        found = _choose(profile, task, windows.tails[at], not_before, manner)
+        if found is not None:
+            profile.reserve(found.mode.demand, found.start_ms, found.end_ms)
+            placed[at] = found
+    return Schedule(placed)
+
+
+def _place_fixed(profile: Profile, task: Task) -> Placement | None:
+    """A fixed task where it is, in the first shape that fits from the origin on; None where none does."""
+    assert task.fixed_ms is not None
+    for mode in task.modes:
+        end = task.fixed_ms + mode.duration_ms
+        if task.deadline_ms is not None and end > task.deadline_ms:
+            continue
+        start = max(task.fixed_ms, 0)
+        if end <= start or profile.fits(mode.demand, start, end):
+            if end > start:
+                profile.reserve(mode.demand, start, end)
+            return Placement(mode, task.fixed_ms)
+    return None
+
+
+def _choose(
+    profile: Profile, task: Task, tail: int | None, not_before: int, manner: Manner
+) -> Placement | None:
+    if len(task.modes) == 1:
+        mode = task.modes[0]
+        last = NEVER
+        if task.deadline_ms is not None and not manner.overrun:
+            last = task.deadline_ms - mode.duration_ms
+        start = profile.earliest(mode, not_before, last)
+        return None if start is None else Placement(mode, start)
+    binding = task.deadline_ms
+    wish = min((at for at in (tail, task.due_ms) if at is not None), default=None)
+    found: list[Placement] = []
+    for mode in task.modes:
+        last = NEVER if binding is None or manner.overrun else binding - mode.duration_ms
+        start = profile.earliest(mode, not_before, last)
+        if start is not None:
+            found.append(Placement(mode, start))
+    if not found:
+        return None
+    in_time = [one for one in found if wish is not None and one.end_ms <= wish]
+    if in_time and manner.choice is ShapeChoice.SLOWEST:
+        return min(in_time, key=lambda one: (-one.mode.duration_ms, one.mode.gpus, one.start_ms, one.mode.shape))
+    cost = manner.cost
+    if manner.choice is ShapeChoice.CHEAPEST and cost is not None and (in_time or wish is None):
+        return min(in_time or found, key=lambda one: (cost(one.mode), one.end_ms, one.mode.shape))
+    return min(found, key=lambda one: (one.end_ms, one.mode.gpus * one.mode.duration_ms, one.mode.shape))
+
+
+def list_orders(board: Board, windows: Windows) -> list[list[int]]:
+    """The orders of the list rules, each one that precedence allows: deadline, slack, weight density, release."""
+    far = NEVER
+
+    def until(task: Task) -> int:
+        tail = windows.tails[task.index]
+        ends = [at for at in (tail, task.due_ms) if at is not None]
+        return min(ends) if ends else far
+
+    def shortest(task: Task) -> int:
+        return min((mode.duration_ms for mode in task.modes), default=0)
+
+    def area(task: Task) -> int:
+        return min((mode.duration_ms * max(1, mode.gpus) for mode in task.modes), default=1)
+
+    def slack(task: Task) -> int:
+        end = until(task)
+        return end if end == far else end - shortest(task)
+
+    def density(task: Task) -> tuple[int, Decimal]:
+        return (0 if until(task) < far else 1, -task.weight / area(task))
+
+    def widest(task: Task) -> tuple[int, int]:
+        return (0 if until(task) < far else 1, -area(task))
+
+    keys: list[Callable[[Task], object]] = [until, slack, density, widest, lambda task: task.release_ms]
+    orders: list[list[int]] = []
+    for key in keys:
+        ranked = sorted(range(len(board.tasks)), key=lambda at: (key(board.tasks[at]), at))  # type: ignore[type-var]
+        ordered = in_order(ranked, [task.before for task in board.tasks]) if board.chained else ranked
+        if ordered not in orders:
+            orders.append(ordered)
+    return orders
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Merit:
+    """What makes a schedule better, most important first (greater is better)."""
+
+    all_met: bool
+    weight_on_time: Decimal
+    run: int
+    less_late_ms: int
+    less_end_ms: int
+
+
+def merit_of(board: Board, schedule: Schedule) -> Merit:
+    """How good a schedule is for the objective on-time."""
+    weight, run, late, met = Decimal(0), 0, 0, True
+    for task, one in zip(board.tasks, schedule.placed, strict=True):
+        if one is None:
+            met = met and task.deadline_ms is None
+            continue
+        run += 1
+        if task.deadline_ms is not None and one.end_ms > task.deadline_ms:
+            met = False
+            late += one.end_ms - task.deadline_ms
+        elif task.due_ms is not None and one.end_ms > task.due_ms:
+            late += one.end_ms - task.due_ms
+        else:
+            weight += task.weight
+    return Merit(met, weight, run, -late, -schedule.end_ms())
+
+
+def meets_all(board: Board, schedule: Schedule) -> bool:
+    """Whether every hard deadline is met, and whatever deadlines rest on runs."""
+    return all(
+        task.deadline_ms is None or (one is not None and one.end_ms <= task.deadline_ms)
+        for task, one in zip(board.tasks, schedule.placed, strict=True)
+    )

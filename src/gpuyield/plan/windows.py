@@ -1,0 +1,69 @@
+"""Heads and tails: the earliest start and the latest end that a job's own times and its neighbours leave it.
+
+head: release (not before the origin), raised by each predecessor's head + shortest usable duration.
+tail: deadline, lowered by each successor's tail - shortest usable duration; None where nothing binds.
+A started or pinned job has its fixed start as head.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from gpuyield.plan.board import Board, Mode, Steps, Task
+from gpuyield.plan.profile import NEVER, most_between
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """Per task: head, tail and the modes that are usable between them (none: it cannot meet its deadline)."""
+
+    heads: tuple[int, ...]
+    tails: tuple[int | None, ...]
+    modes: tuple[tuple[Mode, ...], ...]
+
+    def latest_start(self, task: int, mode: Mode) -> int | None:
+        """The latest start of a task in this mode; None where nothing binds."""
+        tail = self.tails[task]
+        return None if tail is None else tail - mode.duration_ms
+
+
+def windows_of(
+    board: Board, steps: Sequence[Steps], deadlines: Mapping[int, int | None] | None = None
+) -> Windows:
+    """Heads and tails on this capacity; `deadlines` replaces the tasks' own where it names them."""
+    most = [most_between(one, 0, NEVER) for one in steps]
+    held = [
+        tuple(mode for mode in task.modes if all(amount <= most[at] for at, amount in mode.demand))
+        for task in board.tasks
+    ]
+    shortest = [min((mode.duration_ms for mode in modes), default=0) for modes in held]
+    heads = [0] * len(board.tasks)
+    for at in board.topological:
+        task = board.tasks[at]
+        if task.fixed_ms is not None:
+            heads[at] = task.fixed_ms
+            continue
+        heads[at] = max(
+            [task.release_ms, *(heads[one] + shortest[one] for one in task.before)],
+        )
+    tails: list[int | None] = [None] * len(board.tasks)
+    for at in reversed(board.topological):
+        own = _deadline(board.tasks[at], deadlines)
+        follow = [tail - shortest[one] for one in board.tasks[at].after if (tail := tails[one]) is not None]
+        bounds = follow if own is None else [own, *follow]
+        tails[at] = min(bounds) if bounds else None
+    modes = tuple(
+        tuple(mode for mode in held[at] if _fits(heads[at], tails[at], mode)) for at in range(len(board.tasks))
+    )
+    return Windows(heads=tuple(heads), tails=tuple(tails), modes=modes)
+
+
+def _deadline(task: Task, deadlines: Mapping[int, int | None] | None) -> int | None:
+    if deadlines is not None and task.index in deadlines:
+        return deadlines[task.index]
+    return task.deadline_ms
+
+
+def _fits(head: int, tail: int | None, mode: Mode) -> bool:
+    return tail is None or head + mode.duration_ms <= tail
