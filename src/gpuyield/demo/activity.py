@@ -48,11 +48,11 @@ def _laid_out(spans: _Spans, start_ms: int, end_ms: int) -> Iterator[tuple[int, 
 
 
 def _silenced(steps: list[tuple[int, float]], low_ms: int, high_ms: int) -> list[tuple[int, float]]:
-    """The same with nothing done in between; the steps inside are forgotten."""
-    before = [step for step in steps if step[0] < low_ms]
-    inside = [step for step in steps if low_ms <= step[0] <= high_ms]
-    after = [step for step in steps if step[0] > high_ms]
-    resumed = (inside or before)[-1][1] if inside or before else 0.0
+    """The same with nothing done in between; steps close by are forgotten."""
+    before = [step for step in steps if step[0] <= low_ms - 10 * MINUTE_MS]
+    near = [step for step in steps if low_ms - 10 * MINUTE_MS < step[0] < high_ms + 10 * MINUTE_MS]
+    after = [step for step in steps if step[0] >= high_ms + 10 * MINUTE_MS]
+    resumed = [0.0, *(value for _, value in (*before, *near))][-1]
     return [*before, (low_ms, 0.0), (high_ms, resumed), *after]
 
 
