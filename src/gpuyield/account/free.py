@@ -1,0 +1,248 @@
+"""The time of cards that nobody holds: unavailable, bypassed, and unallocated by why.
+
+Per node and instant, first match: broken cards and nodes that take no work are unavailable; a free card whose
+activity reaches the threshold is bypassed, whole; while pods wait, as many free cards as they ask for are fragmented
+(no single node has room for any of them) or unexplained (one has, and yet they wait); the rest has no demand. Free
+cards of a bridged node are unexplained.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from gpuyield.account.activity import Device
+from gpuyield.account.nodes import Nodes, NodeState
+from gpuyield.account.pods import Waiting
+from gpuyield.account.tracks import Track
+from gpuyield.model.cells import Ints
+from gpuyield.model.gpu import DeviceKind, device_kind
+from gpuyield.model.waterfall import GpuClass
+from gpuyield.units import Window, merge_windows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FreeTime:
+    """Free GPU time of one node: per piece its start, the node's state, class and GPU-milliseconds."""
+
+    node: str
+    from_ms: Ints
+    state: tuple[NodeState, ...]
+    gpu_class: tuple[GpuClass, ...]
+    gpu_ms: Ints
+    overheld: tuple[Window, ...]
+    """When pods held more than the node has."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FreeSteps:
+    """Whole free cards that take work on a node: `amount[i]` from `from_ms[i]` on, 0 before the first."""
+
+    from_ms: Ints
+    amount: Ints
+
+    def at(self, at_ms: Ints) -> Ints:
+        """Free cards at these instants."""
+        index = np.searchsorted(self.from_ms, at_ms, side="right") - 1
+        return (
+            np.where(index >= 0, self.amount[np.maximum(index, 0)], 0)
+            if len(self.amount)
+            else np.zeros(len(at_ms), dtype=np.int64)
+        )
+
+
+def bypassed_windows(free: Sequence[tuple[Device, Window]], threshold_ppb: int) -> dict[str, list[Window]]:
+    """When a device without a holder was active, by node; windows of different cards may overlap."""
+    found: dict[str, list[Window]] = defaultdict(list)
+    for device, window in free:
+        low = max(0, int(np.searchsorted(device.start_ms, window.from_ms, side="right")) - 1)
+        high = int(np.searchsorted(device.start_ms, window.to_ms))
+        active = np.flatnonzero(device.ppb[low:high] >= threshold_ppb) + low
+        # A sample taken while somebody still held the card says nothing of the time after.
+        active = active[device.start_ms[active] >= window.from_ms]
+        spans = [Window(int(device.start_ms[at]), min(int(device.end_ms[at]), window.to_ms)) for at in active.tolist()]
+        found[device.node] += merge_windows(span for span in spans if span.length_ms)
+    return found
+
+
+def free_steps(nodes: Nodes, tracks: Sequence[Track]) -> dict[str, FreeSteps]:
+    """Whole free cards that take work, of each node over time; nodes of slices and replicas are left out."""
+    by_node: dict[str, list[Track]] = defaultdict(list)
+    for track in tracks:
+        by_node[track.holding.node].append(track)
+    steps = {}
+    for node, states in nodes.states.items():
+        mine = by_node.get(node, [])
+        if any(state.replicas or state.single_slices for state in states) or any(
+            device_kind(track.holding.resource) is not DeviceKind.WHOLE for track in mine
+        ):
+            continue
+        edges = np.unique(
+            np.array(
+                [edge for state in states for edge in (state.from_ms, state.to_ms)]
+                + [edge for track in mine for edge in (track.from_ms, track.to_ms)],
+                dtype=np.int64,
+            )
+        )
+        held = _whole_held(mine, edges)
+        amount = np.zeros(len(edges), dtype=np.int64)
+        for state in states:
+            if state.usable:
+                inside = (edges >= state.from_ms) & (edges < state.to_ms)
+                amount[inside] = np.maximum(0, state.cards - state.broken - held[inside])
+        steps[node] = FreeSteps(from_ms=edges, amount=amount)
+    return steps
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blocked:
+    """Free cards that waiting pods ask for, over time: `cards[node][i]` of class `why[i]` from `from_ms[i]` on."""
+
+    from_ms: Ints
+    why: tuple[GpuClass, ...]
+    cards: Mapping[str, Ints]
+
+
+def blocked_cards(waiting: Sequence[Waiting], steps: Mapping[str, FreeSteps]) -> Blocked:
+    """How many free cards of each node stand against a demand that waits, and why they are not given to it."""
+    whole = [one for one in waiting if device_kind(one.resource) is DeviceKind.WHOLE and one.from_ms < one.to_ms]
+    if not whole or not steps:
+        return Blocked(from_ms=np.zeros(0, dtype=np.int64), why=(), cards={})
+    names = sorted(steps)
+    edges = np.unique(
+        np.concatenate(
+            [
+                np.array([edge for one in whole for edge in (one.from_ms, one.to_ms)], dtype=np.int64),
+                *(steps[name].from_ms for name in names),
+            ]
+        )
+    )
+    demand = np.zeros(len(edges), dtype=np.int64)
+    free = np.stack([steps[name].at(edges) for name in names])
+    most = free.max(axis=0)
+    fits = np.zeros(len(edges), dtype=np.bool_)
+    for size in sorted({one.devices for one in whole}):
+        count = _count(edges, [(one.from_ms, one.to_ms) for one in whole if one.devices == size])
+        demand += count * size
+        fits |= (count > 0) & (most >= size)
+    blocked = np.minimum(demand, free.sum(axis=0))
+    before = np.cumsum(free, axis=0) - free
+    given = np.clip(blocked - before, 0, free)
+    return Blocked(
+        from_ms=edges,
+        why=tuple(GpuClass.UNEXPLAINED if fit else GpuClass.FRAGMENTED for fit in fits.tolist()),
+        cards={name: given[at] for at, name in enumerate(names)},
+    )
+
+
+def free_time(
+    node: str,
+    states: Sequence[NodeState],
+    tracks: Sequence[Track],
+    *,
+    bypassed: Sequence[Window],
+    blocked: Blocked,
+    cuts: Ints,
+    window: Window,
+) -> FreeTime:
+    """Free GPU time of one node within the window, cut at `cuts`."""
+    edges = _edges(states, tracks, bypassed, blocked, node, cuts, window)
+    starts, length = edges[:-1], np.diff(edges)
+    whole = [track for track in tracks if track.whole]
+    held_ms = _whole_held(whole, starts) * length
+    for track in tracks:
+        if not track.whole:
+            held_ms += _part_between(track, edges)
+    active = _count(starts, [(one.from_ms, one.to_ms) for one in bypassed])
+    wanted, why = _wanted(blocked, node, starts)
+    rows: list[tuple[int, NodeState, GpuClass, int]] = []
+    overheld = []
+    for state in states:
+        low, high = np.searchsorted(starts, (state.from_ms, state.to_ms))
+        for at in range(int(low), int(high)):
+            size = int(length[at])
+            left = state.cards * size - int(held_ms[at])
+            if left < 0:
+                overheld.append(Window(int(starts[at]), int(starts[at]) + size))
+            for gpu_class, gpu_ms in _split(state, left, size, int(active[at]), int(wanted[at]), why[at]):
+                rows.append((int(starts[at]), state, gpu_class, gpu_ms))
+    return FreeTime(
+        node=node,
+        from_ms=np.array([row[0] for row in rows], dtype=np.int64),
+        state=tuple(row[1] for row in rows),
+        gpu_class=tuple(row[2] for row in rows),
+        gpu_ms=np.array([row[3] for row in rows], dtype=np.int64),
+        overheld=tuple(merge_windows(overheld)),
+    )
+
+
+def _edges(
+    states: Sequence[NodeState],
+    tracks: Sequence[Track],
+    bypassed: Sequence[Window],
+    blocked: Blocked,
+    node: str,
+    cuts: Ints,
+    window: Window,
+) -> Ints:
+    parts = [edge for state in states for edge in (state.from_ms, state.to_ms)]
+    parts += [edge for track in tracks for edge in (track.from_ms, track.to_ms)]
+    parts += [edge for one in bypassed for edge in (one.from_ms, one.to_ms)]
+    changes = blocked.from_ms if node in blocked.cards else blocked.from_ms[:0]
+    edges = np.unique(np.concatenate([np.array([*parts, window.from_ms, window.to_ms], dtype=np.int64), cuts, changes]))
+    return edges[(edges >= window.from_ms) & (edges <= window.to_ms)]
+
+
+def _split(
+    state: NodeState, left: int, length_ms: int, active: int, wanted: int, why: GpuClass
+) -> list[tuple[GpuClass, int]]:
+    """Free GPU time of one piece by class; parts sum to `left`."""
+    if left <= 0:
+        return []
+    if not state.usable:
+        return [(GpuClass.UNAVAILABLE, left)]
+    broken = min(left, state.broken * length_ms)
+    left -= broken
+    bypassed = min(left, active * length_ms)
+    left -= bypassed
+    if state.bridged:
+        rest = [(GpuClass.UNEXPLAINED, left)]
+    else:
+        asked = min(left, wanted * length_ms)
+        rest = [(why, asked), (GpuClass.NO_DEMAND, left - asked)]
+    parts = [(GpuClass.UNAVAILABLE, broken), (GpuClass.BYPASSED, bypassed), *rest]
+    return [(gpu_class, gpu_ms) for gpu_class, gpu_ms in parts if gpu_ms]
+
+
+def _wanted(blocked: Blocked, node: str, at_ms: Ints) -> tuple[Ints, list[GpuClass]]:
+    none = np.zeros(len(at_ms), dtype=np.int64)
+    if node not in blocked.cards:
+        return none, [GpuClass.NO_DEMAND] * len(at_ms)
+    index = np.searchsorted(blocked.from_ms, at_ms, side="right") - 1
+    cards = np.where(index >= 0, blocked.cards[node][np.maximum(index, 0)], 0)
+    return cards, [blocked.why[max(at, 0)] for at in index.tolist()]
+
+
+def _whole_held(tracks: Sequence[Track], at_ms: Ints) -> Ints:
+    return _count(at_ms, [(track.from_ms, track.to_ms) for track in tracks])
+
+
+def _count(at_ms: Ints, spans: Sequence[tuple[int, int]]) -> Ints:
+    """How many half-open spans cover each instant."""
+    starts = np.sort(np.array([low for low, _ in spans], dtype=np.int64))
+    ends = np.sort(np.array([high for _, high in spans], dtype=np.int64))
+    opened: npt.NDArray[np.int64] = np.searchsorted(starts, at_ms, side="right")
+    return opened - np.searchsorted(ends, at_ms, side="right")
+
+
+def _part_between(track: Track, edges: Ints) -> Ints:
+    def up_to(at_ms: int) -> int:
+        passed = min(max(at_ms, track.from_ms), track.to_ms) - track.base_ms
+        return track.high * passed // track.length_ms - track.low * passed // track.length_ms
+
+    so_far = np.array([up_to(at) for at in edges.tolist()], dtype=np.int64)
+    return so_far[1:] - so_far[:-1]

@@ -1,0 +1,330 @@
+"""The time of one track, cut into pieces of one class each.
+
+Edges are samples, holder changes, node states, judged attempts and the cuts that were asked for. Busy time is the
+activity-weighted part of a piece, taken as a difference of cumulative floors from the sample's start, so however a
+sample is cut its parts add up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import lcm
+from typing import Any  # arrays of mixed types
+
+import numpy as np
+import numpy.typing as npt
+
+from gpuyield.account.activity import PPB, UNKNOWN_PPB
+from gpuyield.account.nodes import NodeState
+from gpuyield.account.tracks import Track
+from gpuyield.model.cells import CLASS_INDEX, Ints
+from gpuyield.model.outcome import JudgedSegment
+from gpuyield.model.waterfall import GpuClass
+from gpuyield.units import Window
+
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Idle:
+    """A span in which a whole device was held and idle; `open_start` where it was so from the first sample on."""
+
+    track: Track
+    window: Window
+    open_start: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Amounts:
+    """GPU time of one track: per piece its start, class, GPU-milliseconds and bounds. All arrays equally long."""
+
+    from_ms: Ints
+    gpu_class: Ints
+    gpu_ms: Ints
+    lo: Ints
+    hi: Ints
+    idle: tuple[Idle, ...]
+    unobserved: tuple[Window, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judging:
+    """What outcomes say of a pod's time; `has_outcomes`: its workload has some, so uncovered time is unattributed."""
+
+    segments: tuple[JudgedSegment, ...] = ()
+    has_outcomes: bool = False
+
+
+def amounts(
+    track: Track,
+    *,
+    states: Sequence[NodeState],
+    cuts: Ints,
+    judging: Judging,
+    threshold_ppb: int,
+    idle_after_ms: int,
+) -> Amounts:
+    """All GPU time of a track by class. `cuts` are the instants at which pieces must end (hours, the window)."""
+    pieces = _Pieces(track, states, cuts, judging)
+    idle = _idle(pieces, track, threshold_ppb, idle_after_ms)
+    return _sorted_out(pieces, track, idle, judging)
+
+
+class _Pieces:
+    """Edges and what holds between them."""
+
+    def __init__(self, track: Track, states: Sequence[NodeState], cuts: Ints, judging: Judging) -> None:
+        device = track.device
+        running_ms = track.holding.running_ms
+        self.running_ms = track.to_ms if running_ms is None else running_ms
+        unready = [state for state in states if not state.ready]
+        self.sure_until_ms = track.holding.to_ms - track.holding.to_slack_ms
+        extra = [track.from_ms, track.to_ms, self.running_ms, self.sure_until_ms]
+        extra += [edge for state in unready for edge in (state.from_ms, state.to_ms)]
+        extra += [edge for one in judging.segments for edge in (one.window.from_ms, one.window.to_ms)]
+        parts: list[Any] = [np.array(extra, dtype=np.int64), _within(cuts, track)]
+        if device is not None:
+            first = max(0, int(np.searchsorted(device.start_ms, track.from_ms, side="right")) - 1)
+            last = int(np.searchsorted(device.start_ms, track.to_ms))
+            self.start, self.end = device.start_ms[first:last], device.end_ms[first:last]
+            self.ppb = device.ppb[first:last]
+            self.lo_ppb, self.hi_ppb = device.lo_ppb[first:last], device.hi_ppb[first:last]
+            self.first_sample_ever = first == 0
+            parts += [self.start, self.end]
+        edges = np.unique(np.concatenate(parts))
+        edges = edges[(edges >= track.from_ms) & (edges <= track.to_ms)]
+        self.t0, self.t1 = edges[:-1], edges[1:]
+        self._so_far = _shares_up_to(track, edges)
+        self.share = np.diff(self._so_far)
+        self.ready = np.ones(len(self.t0), dtype=np.bool_)
+        for state in unready:
+            self.ready &= ~((self.t0 >= state.from_ms) & (self.t0 < state.to_ms))
+        self.running = self.t0 >= self.running_ms
+        self._sample(track)
+
+    def _sample(self, track: Track) -> None:
+        count = len(self.t0)
+        if track.device is None or not len(self.start):
+            self.sample = np.zeros(count, dtype=np.int64)
+            self.observed = np.zeros(count, dtype=np.bool_)
+            self.activity = np.full(count, UNKNOWN_PPB, dtype=np.int64)
+            self.base = np.zeros(count, dtype=np.int64)
+            return
+        self.sample = np.searchsorted(self.start, self.t0, side="right") - 1
+        at = np.maximum(self.sample, 0)
+        self.activity = self.ppb[at]
+        self.observed = (self.sample >= 0) & (self.t0 < self.end[at]) & (self.activity >= 0)
+        start = self.start[at]
+        self.base = _shares_up_to(track, start if track.whole else np.maximum(start, track.base_ms))
+
+    def busy_up_to(self, ends: bool) -> Ints:
+        """Busy GPU time from the sample's start to each piece's start (or end)."""
+        share = self._so_far[1:] if ends else self._so_far[:-1]
+        return np.where(self.observed, self.activity * (share - self.base) // PPB, 0)
+
+
+def _within(cuts: Ints, track: Track) -> Ints:
+    low, high = np.searchsorted(cuts, (track.from_ms, track.to_ms))
+    return cuts[low:high]
+
+
+def _shares_up_to(track: Track, at_ms: Ints) -> Ints:
+    if track.low == 0 and track.high == track.length_ms:
+        return at_ms - track.base_ms
+    # Products of two long times do not fit 64 bits, so these few go through Python's integers.
+    return np.array(
+        [
+            track.high * (at - track.base_ms) // track.length_ms - track.low * (at - track.base_ms) // track.length_ms
+            for at in at_ms.tolist()
+        ],
+        dtype=np.int64,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _IdleMarks:
+    idle: Bools
+    last: Bools
+    """The last sample of an idle span: where in it the span ends is not known."""
+    may: Bools
+    """Time that may belong to an idle span."""
+    doubtful: Bools
+    """Idle, but a span that one interval less would make too short."""
+    spans: tuple[Idle, ...]
+
+
+def _idle(pieces: _Pieces, track: Track, threshold_ppb: int, idle_after_ms: int) -> _IdleMarks:
+    count = len(pieces.t0)
+    none = np.zeros(count, dtype=np.bool_)
+    if track.device is None or not track.whole or not count or not len(pieces.start):
+        return _IdleMarks(idle=none, last=none, may=none, doubtful=none, spans=())
+    at = np.maximum(pieces.sample, 0)
+    live = pieces.observed & pieces.running & pieces.ready
+    below = live & (pieces.activity < threshold_ppb) & (pieces.start[at] >= pieces.running_ms)
+    idle, last, may, doubtful = none.copy(), none.copy(), none.copy(), none.copy()
+    spans = []
+    for low, high in _stretches(below):
+        from_ms, to_ms = int(pieces.t0[low]), int(pieces.t1[high - 1])
+        tail = below & (pieces.sample == pieces.sample[high - 1])
+        tail_ms = to_ms - max(from_ms, int(pieces.start[at[high - 1]]))
+        before = (pieces.sample == pieces.sample[low - 1]) & pieces.observed if low else none
+        before_ms = from_ms - int(pieces.start[at[low - 1]]) if low and pieces.observed[low - 1] else 0
+        by_gap = (low > 0 and _blind(pieces, low - 1)) or (high < count and _blind(pieces, high))
+        length_ms = to_ms - from_ms
+        if length_ms >= idle_after_ms:
+            idle[low:high] = True
+            last |= tail
+            may |= before
+            if length_ms - tail_ms < idle_after_ms:
+                doubtful[low:high] = True
+            opened = low == 0 and pieces.first_sample_ever and track.from_ms < from_ms + 1
+            spans.append(Idle(track=track, window=Window(from_ms, to_ms), open_start=opened))
+        elif length_ms + before_ms + tail_ms >= idle_after_ms or by_gap:
+            may[low:high] = True
+            may |= before
+    return _IdleMarks(idle=idle, last=last, may=may & ~idle, doubtful=doubtful, spans=tuple(spans))
+
+
+def _blind(pieces: _Pieces, at: int) -> bool:
+    return bool(pieces.running[at] and not (pieces.observed[at] and pieces.ready[at]))
+
+
+def _stretches(chosen: Bools) -> list[tuple[int, int]]:
+    padded = np.concatenate(([False], chosen, [False]))
+    changes = np.flatnonzero(padded[1:] != padded[:-1])
+    return list(zip(changes[::2].tolist(), changes[1::2].tolist(), strict=True))
+
+
+def _sorted_out(pieces: _Pieces, track: Track, idle: _IdleMarks, judging: Judging) -> Amounts:
+    share = pieces.share
+    seen = pieces.observed & pieces.running & pieces.ready
+    active = seen & ~idle.idle
+    busy_before, busy_after = pieces.busy_up_to(ends=False), pieces.busy_up_to(ends=True)
+    busy = np.where(active, busy_after - busy_before, 0)
+    lo_busy, hi_busy = _busy_bounds(pieces, track, busy)
+    rows: list[tuple[Ints, int, Ints, Ints, Ints]] = []
+
+    def add(chosen: Bools, gpu_class: GpuClass, gpu_ms: Ints, lo: Ints, hi: Ints) -> None:
+        at = np.flatnonzero(chosen)
+        if len(at):
+            # Near an end that only samples tell, the pod may have been gone already.
+            sure = np.where(pieces.t0[at] < pieces.sure_until_ms, lo[at], 0)
+            rows.append((pieces.t0[at], CLASS_INDEX[gpu_class], gpu_ms[at], sure, hi[at]))
+
+    zero = np.zeros(len(share), dtype=np.int64)
+    starting = ~pieces.running & pieces.ready
+    add(starting, GpuClass.STARTING, share, share, share)
+    blind = ~seen & ~starting
+    add(blind, GpuClass.UNOBSERVED, share, zero, share)
+    unsure = idle.last | idle.doubtful
+    add(idle.idle, GpuClass.IDLE_HELD, share, np.where(unsure, 0, share), share)
+    may_idle = idle.may & active
+    add(may_idle | (blind & pieces.running & track.whole), GpuClass.IDLE_HELD, zero, zero, share)
+    underused = share - busy
+    add(
+        active,
+        GpuClass.UNDERUSED,
+        underused,
+        np.where(may_idle, 0, share - hi_busy),
+        share - np.where(may_idle, 0, lo_busy),
+    )
+    add(blind & pieces.running, GpuClass.UNDERUSED, zero, zero, share)
+    add(unsure & idle.idle, GpuClass.UNDERUSED, zero, zero, share)
+    lo_busy = np.where(may_idle, 0, lo_busy)
+    for gpu_class, chosen, part, part_before_lo, part_hi in _judged(
+        pieces, judging, active, busy, busy_before, busy_after, lo_busy, hi_busy
+    ):
+        add(chosen, gpu_class, part, part_before_lo, part_hi)
+    rest = GpuClass.UNATTRIBUTED if judging.has_outcomes else GpuClass.UNVERIFIED
+    add(blind & pieces.running, rest, zero, zero, share)
+    add(unsure & idle.idle, rest, zero, zero, hi_busy)
+    columns = [
+        np.concatenate(column) for column in zip(*((r[0], np.full(len(r[0]), r[1]), *r[2:]) for r in rows), strict=True)
+    ]
+    if not columns:
+        columns = [np.zeros(0, dtype=np.int64)] * 5
+    return Amounts(
+        from_ms=columns[0],
+        gpu_class=columns[1],
+        gpu_ms=columns[2],
+        lo=columns[3],
+        hi=columns[4],
+        idle=idle.spans,
+        unobserved=tuple(Window(int(pieces.t0[low]), int(pieces.t1[high - 1])) for low, high in _stretches(blind)),
+    )
+
+
+def _busy_bounds(pieces: _Pieces, track: Track, busy: Ints) -> tuple[Ints, Ints]:
+    """Bounds of the busy part: by the neighbouring sample, and for a split card by what the others may have."""
+    if track.device is None or not len(pieces.start):
+        return busy, busy
+    at = np.maximum(pieces.sample, 0)
+    length = pieces.t1 - pieces.t0
+    low_ppb, high_ppb = pieces.lo_ppb[at], pieces.hi_ppb[at]
+    if track.bounded:
+        others = length - pieces.share
+        low = np.maximum(0, low_ppb * length // PPB - others)
+        high = np.minimum(pieces.share, -(-high_ppb * length // PPB))
+    else:
+        low = low_ppb * pieces.share // PPB
+        high = -(-high_ppb * pieces.share // PPB)
+    return np.minimum(low, busy), np.maximum(high, busy)
+
+
+def _judged(
+    pieces: _Pieces,
+    judging: Judging,
+    active: Bools,
+    busy: Ints,
+    before: Ints,
+    after: Ints,
+    lo: Ints,
+    hi: Ints,
+) -> list[tuple[GpuClass, Bools, Ints, Ints, Ints]]:
+    """Busy time by what outcomes say of it: class, pieces, GPU time and bounds."""
+    rest = GpuClass.UNATTRIBUTED if judging.has_outcomes else GpuClass.UNVERIFIED
+    if not judging.segments:
+        return [(rest, active, busy, lo, hi)]
+    starts = np.array([one.window.from_ms for one in judging.segments], dtype=np.int64)
+    ends = np.array([one.window.to_ms for one in judging.segments], dtype=np.int64)
+    segment = np.searchsorted(starts, pieces.t0, side="right") - 1
+    covered = active & (segment >= 0) & (pieces.t0 < ends[np.maximum(segment, 0)])
+    found = [(rest, active & ~covered, busy, lo, hi)]
+    # Busy time counts from the later of the sample's and the segment's start, so its parts add up over cuts.
+    at = np.maximum(segment, 0)
+    first = np.searchsorted(
+        pieces.t0, np.maximum(starts[at], pieces.start[np.maximum(pieces.sample, 0)] if len(pieces.start) else 0)
+    )
+    origin = before[np.minimum(first, max(0, len(before) - 1))]
+    same = pieces.sample[np.minimum(first, max(0, len(before) - 1))] == pieces.sample
+    origin = np.where(same, origin, 0)
+    low, high = before - origin, after - origin
+    zero = np.zeros(len(low), dtype=np.int64)
+    statuses = sorted({status for one in judging.segments for status in one.shares})
+    done_num = np.zeros(len(starts), dtype=np.int64)
+    denominators = np.array([_common(one) for one in judging.segments], dtype=np.int64)
+    for status in statuses:
+        width = np.array(
+            [int(one.shares.get(status, 0) * int(denominators[index])) for index, one in enumerate(judging.segments)],
+            dtype=np.int64,
+        )
+        upper = done_num + width
+        d, a, b = denominators[at], done_num[at], upper[at]
+        part: Ints = _share(high, a, b, d) - _share(low, a, b, d)
+        chosen = covered & (width[at] > 0)
+        least, most = _share(lo, zero, width[at], d), -_share(-hi, zero, width[at], d)
+        found.append((status.gpu_class, chosen, part, least, most))
+        done_num = upper
+    return found
+
+
+def _share(amount: Ints, from_part: Ints, to_part: Ints, parts: Ints) -> Ints:
+    """The parts `[from_part, to_part)` of `parts` of an amount; neighbouring parts sum exactly."""
+    upper: Ints = to_part * amount // parts
+    lower: Ints = from_part * amount // parts
+    return upper - lower
+
+
+def _common(segment: JudgedSegment) -> int:
+    return lcm(*(share.denominator for share in segment.shares.values()))

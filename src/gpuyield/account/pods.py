@@ -1,0 +1,377 @@
+"""Pods over time: what each holds, from when to when, since when it runs, and how long it waited.
+
+A pod holds its devices from the moment it is bound to a node until it ends. The edges are the times that
+kube-state-metrics prints where it prints them, else they are taken from samples, and then they carry a slack: the
+span in which the true edge lies. A uid is bound once, so its hold has no holes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from gpuyield.account.facts import Fact, Run, RunsByKind, Timeline, timelines
+from gpuyield.ledger.tables import RunKind
+from gpuyield.model.cells import Owner
+from gpuyield.model.gpu import DeviceKind, device_kind
+from gpuyield.units import Window, merge_windows
+
+_ACTIVE = ("Pending", "Running", "Unknown")
+
+
+class Ending(StrEnum):
+    """How the end of a hold is known."""
+
+    TIME = "time"
+    SAMPLES = "samples"
+    OPEN = "open"
+    """Not seen to end: it lasts to the end of what was read."""
+    SILENCE = "silence"
+    """It ended while kube-state-metrics was silent."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holding:
+    """Devices of one resource that one pod holds on one node over `[from_ms, to_ms)`.
+
+    `running_ms` is when it began to run (None: not in what was read). The truth of an edge lies within its slack
+    before it: `[from_ms - from_slack_ms, from_ms]`, likewise for the end and for `running_ms`. `may_hold` is how
+    many devices more it may hold (init containers whose restart policy is not known).
+    """
+
+    pod_key: str
+    namespace: str
+    pod: str
+    uid: str
+    node: str
+    owner: Owner
+    job: str | None
+    resource: str
+    devices: int
+    may_hold: int
+    from_ms: int
+    to_ms: int
+    running_ms: int | None
+    from_slack_ms: int = 0
+    to_slack_ms: int = 0
+    running_slack_ms: int = 0
+    ending: Ending = Ending.TIME
+
+    @property
+    def kind(self) -> DeviceKind:
+        """What a device of it is."""
+        return device_kind(self.resource)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """Devices that a pod asked for and was not yet given, over `[from_ms, to_ms)`; `placed` says how it ended."""
+
+    pod_key: str
+    owner: Owner
+    job: str | None
+    resource: str
+    devices: int
+    from_ms: int
+    to_ms: int
+    placed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pods:
+    """All that pods held and waited for."""
+
+    holdings: tuple[Holding, ...]
+    waiting: tuple[Waiting, ...]
+
+
+class _Facts:
+    """The facts of all pods, by pod."""
+
+    def __init__(self, runs: RunsByKind, gap_limit_ms: int) -> None:
+        self.requests = self._lines(runs, RunKind.POD_REQUEST, gap_limit_ms, by=("container", "resource"))
+        self.init_requests = self._lines(runs, RunKind.POD_INIT_REQUEST, gap_limit_ms, by=("container", "resource"))
+        self.phases = self._lines(runs, RunKind.POD_PHASE, gap_limit_ms, by=("detail",))
+        self.sidecars = {(run.pod_key, run.container): run.value >= 1 for run in runs.get(RunKind.POD_SIDECAR, ())}
+        self.times = {
+            kind: _times(runs.get(kind, ()))
+            for kind in (
+                RunKind.POD_CREATED,
+                RunKind.POD_SCHEDULED,
+                RunKind.POD_STARTED,
+                RunKind.POD_COMPLETED,
+                RunKind.CONTAINER_STARTED,
+                RunKind.CONTAINER_TERMINATED,
+            )
+        }
+        self.owners = {run.pod_key: (run.detail, run.text) for run in runs.get(RunKind.POD_OWNER, ())}
+        self.job_owners = {(run.namespace, run.pod): (run.detail, run.text) for run in runs.get(RunKind.JOB_OWNER, ())}
+        self.labels: dict[str, dict[str, str]] = defaultdict(dict)
+        for run in runs.get(RunKind.POD_LABEL, ()):
+            self.labels[run.pod_key][label_key(run.detail)] = run.text
+        self.nodes: dict[str, str] = {}
+        self.names: dict[str, tuple[str, str, str]] = {}
+        for kind in (RunKind.POD_REQUEST, RunKind.POD_INIT_REQUEST):
+            for run in runs.get(kind, ()):
+                self.names[run.pod_key] = (run.namespace, run.pod, run.uid)
+                if run.node:
+                    self.nodes[run.pod_key] = run.node
+
+    @staticmethod
+    def _lines(
+        runs: RunsByKind, kind: RunKind, gap_limit_ms: int, *, by: Sequence[str]
+    ) -> dict[str, dict[tuple[str, ...], Timeline]]:
+        groups: dict[tuple[str, tuple[str, ...]], list[Run]] = defaultdict(list)
+        for run in runs.get(kind, ()):
+            # What a request changes to is the node; no other pod fact has one.
+            told = replace(run, text=run.node) if "resource" in by else run
+            groups[run.pod_key, tuple(str(getattr(run, name)) for name in by)].append(told)
+        found: dict[str, dict[tuple[str, ...], Timeline]] = defaultdict(dict)
+        for (pod, rest), line in timelines(groups, gap_limit_ms).items():
+            found[pod][rest] = line
+        return found
+
+    def first(self, kind: RunKind, pod: str) -> int | None:
+        found = self.times[kind].get(pod)
+        return found[0] if found else None
+
+    def last(self, kind: RunKind, pod: str) -> int | None:
+        found = self.times[kind].get(pod)
+        return found[1] if found else None
+
+
+def label_key(key: str) -> str:
+    """A label's key as exporters print it: `gpuyield.dev/team` and `label_gpuyield_dev_team` are the same."""
+    return re.sub(r"[^a-zA-Z0-9_]", "_", key).removeprefix("label_")
+
+
+def _times(runs: Sequence[Run]) -> dict[str, tuple[int, int]]:
+    found: dict[str, tuple[int, int]] = {}
+    for run in runs:
+        at_ms = int(run.value)
+        low, high = found.get(run.pod_key, (at_ms, at_ms))
+        found[run.pod_key] = (min(low, at_ms), max(high, at_ms))
+    return found
+
+
+def read_pods(
+    runs: RunsByKind,
+    *,
+    gap_limit_ms: int,
+    present: Sequence[Window],
+    team_label: str | None,
+    teams: Mapping[str, str],
+) -> Pods:
+    """What every pod held and waited for; `present` is when kube-state-metrics answered at all."""
+    known = _Facts(runs, gap_limit_ms)
+    wanted_label = label_key(team_label) if team_label else None
+    holdings: list[Holding] = []
+    waiting: list[Waiting] = []
+    for pod in sorted(known.names):
+        namespace, name, uid = known.names[pod]
+        workload, job = _workload(known, pod, namespace, name)
+        label = known.labels.get(pod, {}).get(wanted_label, "") if wanted_label else ""
+        owner = Owner(namespace, workload, label or teams.get(namespace, namespace))
+        life = _life(known, pod, present, gap_limit_ms)
+        for resource in sorted(_resources(known, pod)):
+            devices, may_hold = _devices(known, pod, resource)
+            if life.wait and (devices or may_hold):
+                waiting.append(
+                    Waiting(
+                        pod_key=pod,
+                        owner=owner,
+                        job=job,
+                        resource=resource,
+                        devices=devices,
+                        from_ms=life.wait.from_ms,
+                        to_ms=life.wait.to_ms,
+                        placed=life.hold is not None,
+                    )
+                )
+            if life.hold and (devices or may_hold):
+                holdings.append(
+                    Holding(
+                        pod_key=pod,
+                        namespace=namespace,
+                        pod=name,
+                        uid=uid,
+                        node=known.nodes[pod],
+                        owner=owner,
+                        job=job,
+                        resource=resource,
+                        devices=devices,
+                        may_hold=may_hold,
+                        from_ms=life.hold.from_ms,
+                        to_ms=life.hold.to_ms,
+                        running_ms=life.running_ms,
+                        from_slack_ms=life.from_slack_ms,
+                        to_slack_ms=life.to_slack_ms,
+                        running_slack_ms=life.running_slack_ms,
+                        ending=life.ending,
+                    )
+                )
+    return Pods(holdings=tuple(holdings), waiting=tuple(waiting))
+
+
+def _resources(known: _Facts, pod: str) -> set[str]:
+    return {rest[1] for lines in (known.requests, known.init_requests) for rest in lines.get(pod, {})}
+
+
+def _devices(known: _Facts, pod: str, resource: str) -> tuple[int, int]:
+    """Devices that a pod surely holds, and how many more it may hold.
+
+    Source: Kubernetes' effective request: the larger of the largest ordinary init container and the sum of main
+    containers and sidecars (init containers that restart always).
+    """
+
+    def amounts(lines: dict[tuple[str, ...], Timeline]) -> dict[str, int]:
+        return {
+            rest[0]: max(int(fact.value) for fact in line.facts)
+            for rest, line in lines.items()
+            if rest[1] == resource and line.facts
+        }
+
+    main = sum(amounts(known.requests.get(pod, {})).values())
+    ordinary, unclear = [0], 0
+    sidecars = 0
+    for container, amount in amounts(known.init_requests.get(pod, {})).items():
+        restarts = known.sidecars.get((pod, container))
+        if restarts:
+            sidecars += amount
+        else:
+            ordinary.append(amount)
+            unclear += amount if restarts is None else 0
+    sure = max(main + sidecars, *ordinary)
+    return sure, max(0, main + sidecars + unclear - sure)
+
+
+def _workload(known: _Facts, pod: str, namespace: str, name: str) -> tuple[str, str | None]:
+    kind, owner = known.owners.get(pod, ("", ""))
+    if not owner or owner == "<none>":
+        return name, None
+    if kind == "ReplicaSet":
+        return owner.rpartition("-")[0] or owner, None
+    if kind == "Job":
+        above = known.job_owners.get((namespace, owner))
+        if above and above[1] and above[1] != "<none>":
+            return above[1], owner
+        return owner, owner
+    return owner, None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Life:
+    wait: Window | None
+    hold: Window | None
+    running_ms: int | None
+    from_slack_ms: int = 0
+    to_slack_ms: int = 0
+    running_slack_ms: int = 0
+    ending: Ending = Ending.TIME
+
+
+def _life(known: _Facts, pod: str, present: Sequence[Window], gap_limit_ms: int) -> _Life:
+    active = _active_facts(known, pod)
+    seen_ms = min((fact.from_ms for fact in active), default=None)
+    created = known.first(RunKind.POD_CREATED, pod)
+    wait_from = created if created is not None else seen_ms
+    end = _end(known, pod, active, present, gap_limit_ms)
+    if end is None or wait_from is None or not known.nodes.get(pod):
+        wait = Window(wait_from, end[0]) if end and wait_from is not None and wait_from < end[0] else None
+        return _Life(wait=wait, hold=None, running_ms=None)
+    to_ms, to_slack, ending = end
+    from_ms, from_slack = _bound(known, pod, active, present)
+    from_ms = min(from_ms, to_ms)
+    running, running_slack = _running(known, pod, from_ms, to_ms)
+    return _Life(
+        wait=Window(wait_from, from_ms) if wait_from < from_ms else None,
+        hold=Window(from_ms, to_ms) if from_ms < to_ms else None,
+        running_ms=running,
+        from_slack_ms=from_slack,
+        to_slack_ms=to_slack,
+        running_slack_ms=running_slack,
+        ending=ending,
+    )
+
+
+def _bound(known: _Facts, pod: str, active: Sequence[Fact], present: Sequence[Window]) -> tuple[int, int]:
+    """When the pod was bound to its node, and how much earlier it may have been."""
+    for kind in (RunKind.POD_SCHEDULED, RunKind.POD_STARTED):
+        at_ms = known.first(kind, pod)
+        if at_ms is not None:
+            return at_ms, 0
+    placed = [fact for fact in _request_facts(known, pod) if fact.text]
+    first = min(placed, key=lambda fact: fact.from_ms)
+    seen_ms = min((fact.from_ms for fact in active), default=first.from_ms)
+    from_ms = max(first.from_ms, seen_ms)
+    # A pod that is there in the very first sample was bound before anything was read.
+    return from_ms, first.interval_ms if not present or from_ms > present[0].from_ms else 0
+
+
+def _active_facts(known: _Facts, pod: str) -> list[Fact]:
+    phases = known.phases.get(pod, {})
+    found = [fact for (phase,), line in phases.items() if phase in _ACTIVE for fact in line.facts if fact.value >= 1]
+    if not phases:
+        # No phase series at all: a pod that is listed counts as active while it is listed.
+        found = _request_facts(known, pod)
+    return sorted(found, key=lambda fact: fact.from_ms)
+
+
+def _request_facts(known: _Facts, pod: str) -> list[Fact]:
+    """When a pod's requests were listed; the text of a fact is the node, "" until it is placed."""
+    lines = (*known.requests.get(pod, {}).values(), *known.init_requests.get(pod, {}).values())
+    return [fact for line in lines for fact in line.facts]
+
+
+def _end(
+    known: _Facts, pod: str, active: Sequence[Fact], present: Sequence[Window], gap_limit_ms: int
+) -> tuple[int, int, Ending] | None:
+    """When the pod ended, how much earlier it may have, and how that is known; None: nothing tells that it lived."""
+    completed = known.last(RunKind.POD_COMPLETED, pod)
+    if completed is not None:
+        return completed, 0, Ending.TIME
+    if not active:
+        return None
+    spans = merge_windows(fact.window for fact in active)
+    last = max(active, key=lambda fact: (fact.to_ms, fact.last_ms))
+    to_ms = spans[-1].to_ms
+    terminated = known.last(RunKind.CONTAINER_TERMINATED, pod)
+    if terminated is not None and last.last_ms - gap_limit_ms <= terminated <= to_ms and _is_terminal(known, pod):
+        return terminated, 0, Ending.TIME
+    if present and to_ms >= present[-1].to_ms:
+        return present[-1].to_ms, 0, Ending.OPEN
+    answered = any(window.from_ms <= to_ms < window.to_ms for window in present)
+    slack = to_ms - last.last_ms
+    return to_ms, slack, Ending.SAMPLES if answered or not present else Ending.SILENCE
+
+
+def _is_terminal(known: _Facts, pod: str) -> bool:
+    return any(
+        fact.value >= 1
+        for (phase,), line in known.phases.get(pod, {}).items()
+        if phase in ("Succeeded", "Failed")
+        for fact in line.facts
+    )
+
+
+def _running(known: _Facts, pod: str, from_ms: int, to_ms: int) -> tuple[int | None, int]:
+    """Since when the pod ran (None: never seen to), and how much earlier that may have been."""
+    phases = known.phases.get(pod)
+    if not phases:
+        return from_ms, 0
+    candidates = []
+    started = known.first(RunKind.CONTAINER_STARTED, pod)
+    if started is not None:
+        candidates.append((max(started, from_ms), 0))
+    line = phases.get(("Running",))
+    seen = next((fact for fact in line.facts if fact.value >= 1), None) if line else None
+    if seen is not None:
+        at_ms = max(seen.from_ms, from_ms)
+        candidates.append((at_ms, min(seen.interval_ms, at_ms - from_ms)))
+    if not candidates:
+        return None, 0
+    at_ms, slack = min(candidates)
+    return min(at_ms, to_ms), slack

@@ -1,0 +1,386 @@
+"""Which device each holding has, and when: tracks.
+
+A track is a device's share that one pod holds over a span. An exporter's pod label on any sample within the hold
+names the device for the whole hold, since a pod keeps its devices for life and labels lag behind. Without labels a
+device is given to a pod only where every card of the node is held: to the one holder there is, or else split among
+the candidates, as bounded. Everything else is a track without a device: its time is unobserved.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+
+from gpuyield.account.activity import Claim, Device, Devices
+from gpuyield.account.nodes import Nodes, NodeState
+from gpuyield.account.pods import Ending, Holding
+from gpuyield.model.evidence import Gap
+from gpuyield.model.gpu import DeviceKind, mig_slices
+from gpuyield.units import Window, largest_remainder, merge_windows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Track:
+    """A share of one card that a holding has over `[from_ms, to_ms)`; `device` None: nobody knows which.
+
+    GPU time up to `t` is `high * (t - base_ms) // length_ms - low * (t - base_ms) // length_ms`, so parts of one
+    card sum to the card wherever they are cut. A whole card has low 0 and high = length_ms.
+    """
+
+    holding: Holding
+    device: Device | None
+    from_ms: int
+    to_ms: int
+    base_ms: int
+    length_ms: int
+    low: int
+    high: int
+    whole: bool
+    bounded: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tracks:
+    """All tracks; `free` is when a device surely had no holder."""
+
+    tracks: tuple[Track, ...]
+    free: tuple[tuple[Device, Window], ...]
+    gaps: tuple[Gap, ...]
+
+
+def build_tracks(holdings: Iterable[Holding], nodes: Nodes, devices: Devices) -> Tracks:
+    """The tracks of all holdings; a holding of k devices has k tracks at any time."""
+    by_node: dict[str, list[Holding]] = defaultdict(list)
+    for holding in holdings:
+        by_node[holding.node].append(holding)
+    tracks: list[Track] = []
+    free: list[tuple[Device, Window]] = []
+    gaps: list[Gap] = []
+    on_node: dict[str, list[Device]] = defaultdict(list)
+    for device in devices.devices:
+        on_node[device.node].append(device)
+    for node in sorted({*by_node, *on_node}):
+        states = nodes.states.get(node, ())
+        held = _without_overlap(by_node.get(node, []), states)
+        fractions = [one for one in held if _share(one, states) != 1]
+        whole = [one for one in held if _share(one, states) == 1]
+        found = _Whole(node, whole, states, on_node.get(node, []), labelled=node in devices.labelled)
+        tracks += found.tracks
+        gaps += found.gaps
+        if fractions:
+            tracks += _fraction_tracks(fractions, states, on_node.get(node, []))
+        elif not any(state.replicas or state.single_slices for state in states):
+            free += found.free
+    return Tracks(tracks=tuple(tracks), free=tuple(free), gaps=tuple(gaps))
+
+
+def _share(holding: Holding, states: Sequence[NodeState]) -> Fraction:
+    """What part of a card one device of a holding is."""
+    state = _state_near(states, holding.from_ms)
+    if holding.kind is DeviceKind.MIG:
+        return Fraction(mig_slices(holding.resource) or 1, state.slices if state else 7)
+    if state and state.replicas and state.replicas > 1:
+        return Fraction(1, state.replicas)
+    if state and state.single_slices:
+        return Fraction(state.single_slices, state.slices)
+    return Fraction(1)
+
+
+def _state_near(states: Sequence[NodeState], at_ms: int) -> NodeState | None:
+    earlier = [state for state in states if state.from_ms <= at_ms]
+    return earlier[-1] if earlier else (states[0] if states else None)
+
+
+def _without_overlap(holdings: Sequence[Holding], states: Sequence[NodeState]) -> list[Holding]:
+    """Ends that are known from samples only, moved back to where a later pod was surely given the device."""
+    kept: list[Holding] = []
+    for holding in sorted(holdings, key=lambda one: (one.from_ms, one.to_ms, one.pod_key, one.resource)):
+        state = _state_near(states, holding.from_ms)
+        if state and _share(holding, states) == 1:
+            used = sum(one.devices for one in kept if one.to_ms > holding.from_ms and _share(one, states) == 1)
+            for at, one in sorted(enumerate(kept), key=lambda pair: pair[1].to_ms):
+                if used + holding.devices <= state.cards:
+                    break
+                movable = one.ending in (Ending.SAMPLES, Ending.SILENCE) and one.to_ms > holding.from_ms
+                if movable and one.to_ms - one.to_slack_ms <= holding.from_ms:
+                    kept[at] = replace(
+                        one, to_ms=holding.from_ms, to_slack_ms=holding.from_ms - (one.to_ms - one.to_slack_ms)
+                    )
+                    used -= one.devices
+        kept.append(holding)
+    return kept
+
+
+class _Votes:
+    """How many samples of each device name a pod, for the devices of one node."""
+
+    def __init__(self, devices: Sequence[Device]) -> None:
+        self._by_pod: dict[tuple[str, ...], list[tuple[int, Claim]]] = defaultdict(list)
+        for at, device in enumerate(devices):
+            for claim in device.claims:
+                self._by_pod[(claim.uid,) if claim.uid else (claim.namespace, claim.pod)].append((at, claim))
+
+    def of(self, holding: Holding) -> list[int]:
+        """Devices that samples within the hold name as the pod's, most samples first."""
+        counted: dict[int, int] = defaultdict(int)
+        by_uid = self._by_pod.get((holding.uid,), []) if holding.uid else []
+        for at, claim in (*by_uid, *self._by_pod.get((holding.namespace, holding.pod), [])):
+            low, high = np.searchsorted(claim.at_ms, (holding.from_ms, holding.to_ms))
+            counted[at] += int(high - low)
+        return sorted((at for at, count in counted.items() if count), key=lambda at: (-counted[at], at))
+
+
+class _Whole:
+    """Whole cards of one node."""
+
+    def __init__(
+        self,
+        node: str,
+        holdings: Sequence[Holding],
+        states: Sequence[NodeState],
+        devices: Sequence[Device],
+        *,
+        labelled: bool,
+    ) -> None:
+        self._node = node
+        self._states = states
+        self._devices = [one for one in devices if not one.key.instance]
+        self._votes = _Votes(self._devices)
+        self._labelled = labelled
+        self.tracks: list[Track] = []
+        self.gaps: list[Gap] = []
+        self._taken: dict[int, list[Window]] = defaultdict(list)
+        self._doubtful: list[Window] = []
+        missing = [(holding, self._claimed(holding)) for holding in holdings]
+        self._pool(missing)
+        self.free = self._free()
+
+    def _claimed(self, holding: Holding) -> list[tuple[Window, int]]:
+        """Tracks for the devices that a label names; returns how many devices are left, by time."""
+        chosen = self._votes.of(holding)[: holding.devices]
+        edges = {holding.from_ms, holding.to_ms}
+        got: list[Window] = []
+        for at in chosen:
+            window = self._take(at, holding)
+            if window:
+                got.append(window)
+                edges |= {window.from_ms, window.to_ms}
+        left = []
+        for low, high in pairwise(sorted(edges)):
+            count = holding.devices - sum(window.from_ms <= low < window.to_ms for window in got)
+            if count:
+                left.append((Window(low, high), count))
+        return left
+
+    def _take(self, at: int, holding: Holding) -> Window | None:
+        """Give a device to a holding for as much of its hold as nobody else has it."""
+        from_ms = max(
+            (
+                window.to_ms
+                for window in self._taken[at]
+                if window.from_ms < holding.to_ms and window.to_ms > holding.from_ms
+            ),
+            default=holding.from_ms,
+        )
+        if from_ms >= holding.to_ms:
+            return None
+        window = Window(from_ms, holding.to_ms)
+        self._taken[at].append(window)
+        self.tracks.append(_whole_track(holding, self._devices[at], window))
+        return window
+
+    def _pool(self, missing: Sequence[tuple[Holding, list[tuple[Window, int]]]]) -> None:
+        """Tracks for the devices that no label names."""
+        wanted = [(holding, window, count) for holding, left in missing for window, count in left]
+        if not wanted:
+            return
+        edges = {edge for _, window, _ in wanted for edge in (window.from_ms, window.to_ms)}
+        edges |= {edge for windows in self._taken.values() for one in windows for edge in (one.from_ms, one.to_ms)}
+        edges |= {edge for state in self._states for edge in (state.from_ms, state.to_ms)}
+        found: dict[tuple[int, int], list[Track]] = defaultdict(list)
+        ordered = sorted(edges)
+        for low, high in pairwise(ordered):
+            here = [(holding, count) for holding, window, count in wanted if window.from_ms <= low < window.to_ms]
+            if not here:
+                continue
+            state = next((one for one in self._states if one.from_ms <= low < one.to_ms), None)
+            idle = [
+                at
+                for at in range(len(self._devices))
+                if not any(one.from_ms <= low < one.to_ms for one in self._taken[at])
+            ]
+            occupied = len(self._devices) - len(idle)
+            cards = max(state.cards if state else 0, len(self._devices)) - occupied
+            needed = sum(count for _, count in here)
+            self._doubtful.append(Window(low, high))
+            for slot, track in enumerate(self._fill(here, idle, cards, needed, Window(low, high))):
+                number = -1 if track.device is None else self._devices.index(track.device)
+                found[id(track.holding), number if number >= 0 else -1 - slot].append(track)
+        for pieces in found.values():
+            self.tracks += _joined(pieces)
+
+    def _fill(
+        self, here: Sequence[tuple[Holding, int]], idle: Sequence[int], cards: int, needed: int, window: Window
+    ) -> list[Track]:
+        if cards != needed or not idle:
+            return [_whole_track(holding, None, window) for holding, count in here for _ in range(count)]
+        if len(here) == 1:
+            holding, count = here[0]
+            devices: list[Device | None] = [self._devices[at] for at in idle[:count]]
+            devices += [None] * (count - len(devices))
+            return [_whole_track(holding, device, window) for device in devices]
+        # Every card is held, but nobody knows which one by whom: each card is split by what they hold.
+        if not self._labelled:
+            reason = "samples carry no pod label: activity split among the pods that hold the node's cards"
+        else:
+            reason = "no sample names the pod: activity split among the candidates"
+        if not any(gap.reason == reason for gap in self.gaps):
+            self.gaps.append(Gap(reason=reason, where=self._node))
+        parts = largest_remainder([count for _, count in here], window.length_ms)
+        made = []
+        for slot in range(needed):
+            device = self._devices[idle[slot]] if slot < len(idle) else None
+            low = 0
+            for (holding, _), part in zip(here, parts, strict=True):
+                made.append(
+                    Track(
+                        holding=holding,
+                        device=device,
+                        from_ms=window.from_ms,
+                        to_ms=window.to_ms,
+                        base_ms=window.from_ms,
+                        length_ms=window.length_ms,
+                        low=low,
+                        high=low + part,
+                        whole=False,
+                        bounded=True,
+                    )
+                )
+                low += part
+        return made
+
+    def _free(self) -> list[tuple[Device, Window]]:
+        lifetime = merge_windows(Window(state.from_ms, state.to_ms) for state in self._states)
+        found = []
+        for at, device in enumerate(self._devices):
+            busy = merge_windows([*self._taken[at], *self._doubtful])
+            found += [(device, window) for window in _minus(lifetime, busy)]
+        return found
+
+
+def _whole_track(holding: Holding, device: Device | None, window: Window) -> Track:
+    return Track(
+        holding=holding,
+        device=device,
+        from_ms=window.from_ms,
+        to_ms=window.to_ms,
+        base_ms=window.from_ms,
+        length_ms=window.length_ms,
+        low=0,
+        high=window.length_ms,
+        whole=True,
+    )
+
+
+def _joined(pieces: Sequence[Track]) -> list[Track]:
+    """Whole tracks of one holding on one device that touch, as one."""
+    joined: list[Track] = []
+    for piece in sorted(pieces, key=lambda one: one.from_ms):
+        last = joined[-1] if joined else None
+        if last and last.whole and piece.whole and last.to_ms == piece.from_ms and last.device is piece.device:
+            joined[-1] = _whole_track(piece.holding, piece.device, Window(last.from_ms, piece.to_ms))
+        else:
+            joined.append(piece)
+    return joined
+
+
+def _minus(windows: Sequence[Window], taken: Sequence[Window]) -> list[Window]:
+    left = []
+    for window in windows:
+        at = window.from_ms
+        for one in taken:
+            if one.to_ms <= at or one.from_ms >= window.to_ms:
+                continue
+            if one.from_ms > at:
+                left.append(Window(at, one.from_ms))
+            at = max(at, one.to_ms)
+        if at < window.to_ms:
+            left.append(Window(at, window.to_ms))
+    return left
+
+
+def _fraction_tracks(
+    holdings: Sequence[Holding], states: Sequence[NodeState], devices: Sequence[Device]
+) -> list[Track]:
+    """Tracks of MIG instances and shared replicas: parts of a card by largest remainder between changes."""
+    shares = {id(one): _share(one, states) for one in holdings}
+    chosen = {id(one): _fraction_devices(one, states, devices) for one in holdings}
+    boards: dict[str, list[Holding]] = defaultdict(list)
+    for one in holdings:
+        cards = {device.key.card for device in chosen[id(one)] if device}
+        known = len(cards) == 1 and None not in chosen[id(one)]
+        boards[next(iter(cards)) if known else ""].append(one)
+    if "" in boards:
+        # One holding of unknown place makes the whole node one board.
+        boards = {"": list(holdings)}
+    tracks = []
+    for board in sorted(boards):
+        tracks += _board_tracks(boards[board], shares, chosen, states, one_card=bool(board))
+    return tracks
+
+
+def _fraction_devices(holding: Holding, states: Sequence[NodeState], devices: Sequence[Device]) -> list[Device | None]:
+    sliced = holding.kind is DeviceKind.MIG or any(state.single_slices for state in states)
+    candidates = [one for one in devices if bool(one.key.instance) == sliced]
+    named = _Votes(candidates).of(holding)[: holding.devices]
+    if not named and not sliced and len(candidates) == 1:
+        named = [0] * holding.devices
+    found: list[Device | None] = [candidates[at] for at in named]
+    return found + [None] * (holding.devices - len(found))
+
+
+def _board_tracks(
+    holdings: Sequence[Holding],
+    shares: dict[int, Fraction],
+    chosen: dict[int, list[Device | None]],
+    states: Sequence[NodeState],
+    *,
+    one_card: bool,
+) -> list[Track]:
+    edges = {edge for one in holdings for edge in (one.from_ms, one.to_ms)}
+    if not one_card:
+        edges |= {edge for state in states for edge in (state.from_ms, state.to_ms)}
+    tracks = []
+    for low, high in pairwise(sorted(edges)):
+        here = [(one, device) for one in holdings if one.from_ms <= low < one.to_ms for device in chosen[id(one)]]
+        if not here:
+            continue
+        state = _state_near(states, low)
+        cards = 1 if one_card or state is None else state.cards
+        parts = [shares[id(one)] for one, _ in here]
+        free = max(Fraction(0), cards - sum(parts))
+        split = largest_remainder([*parts, free], max(cards, int(sum(parts))) * (high - low))
+        start = 0
+        for (one, device), part in zip(here, split, strict=False):
+            sliced = one.kind is DeviceKind.MIG or (state is not None and state.single_slices is not None)
+            tracks.append(
+                Track(
+                    holding=one,
+                    device=device,
+                    from_ms=low,
+                    to_ms=high,
+                    base_ms=low,
+                    length_ms=high - low,
+                    low=start,
+                    high=start + part,
+                    whole=False,
+                    bounded=not sliced,
+                )
+            )
+            start += part
+    return tracks
