@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import time, tzinfo
-from decimal import Decimal
+from decimal import ROUND_FLOOR, Decimal
 from typing import assert_never
 
 from gpuyield.declare.tree import shown
@@ -26,17 +26,19 @@ _FORMS = "Write 2026-12-01T06:00:00Z, within 8h, 06:00 Europe/Berlin, or milesto
 _CENTURY_S = 100 * 366 * 86_400
 
 
-def parse_deadline(text: str, *, label: str, zone: tzinfo, origin_ms: int | None = None) -> Deadline:
+def parse_deadline(
+    text: str, *, label: str, zone: tzinfo, origin_ms: int | None = None, rounding: str = ROUND_FLOOR
+) -> Deadline:
     """The deadline that a text means; pure dates are midnight in `zone`.
 
-    With an `origin_ms` a plain number is seconds from it.
+    With an `origin_ms` a plain number is seconds from it, rounded to a millisecond.
 
     Raises:
         DeclarationError: None of the forms; the fix has the right spelling.
     """
     stripped = text.strip()
     if origin_ms is not None and len(stripped) <= 64 and _NUMBER.fullmatch(stripped):
-        return At(at_ms=origin_ms + seconds_to_ms(stripped, label=label))
+        return At(at_ms=origin_ms + seconds_to_ms(stripped, label=label, rounding=rounding))
     if re.match(r"within\b", stripped):
         return Within(length_ms=parse_length(stripped[len("within") :].strip(), label=label))
     if stripped.startswith("milestone:"):
@@ -83,11 +85,11 @@ def check_milestone(name: str, milestones: Mapping[str, int]) -> None:
         raise DeclarationError(f'milestone "{shown(name)}" is not declared.', fix=fix)
 
 
-def seconds_to_ms(text: str, *, label: str) -> int:
-    """Milliseconds of a number of seconds; may be negative, at most a century.
+def seconds_to_ms(text: str, *, label: str, rounding: str = ROUND_FLOOR) -> int:
+    """Whole milliseconds of a number of seconds; may be negative, at most a century.
 
     Raises:
-        DeclarationError: No number, finer than a millisecond, or out of bounds.
+        DeclarationError: No number, or out of bounds.
     """
     if len(text) > 64 or not _NUMBER.fullmatch(text):
         raise DeclarationError(f'{label} "{shown(text)}" is not a number of seconds.', fix="Write 7200 for 2 h.")
@@ -96,10 +98,7 @@ def seconds_to_ms(text: str, *, label: str) -> int:
         raise DeclarationError(
             f"{label} {shown(text)} s is longer than a century.", fix="Give seconds from the origin."
         )
-    exact = seconds * 1000
-    if exact != exact.to_integral_value():
-        raise DeclarationError(f"{label} {shown(text)} s is finer than a millisecond.", fix="Round it to 3 decimals.")
-    return int(exact)
+    return int((seconds * 1000).to_integral_value(rounding))
 
 
 def _next_clock(found: re.Match[str], *, label: str, zone: tzinfo) -> NextClock:

@@ -8,7 +8,7 @@ aliases that contain themselves and trees that grow beyond all bounds are mistak
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import yaml
@@ -27,6 +27,7 @@ _SAFE_TAGS = frozenset({"!", *(_TAG_PREFIX + name for name in ("str", "int", "fl
 _TEXT_TAGS = frozenset({"!", _TAG_PREFIX + "str"})
 _UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _SHOWN = 60
+_PLACE = re.compile(r":(\d+):(\d+)$")
 
 
 @dataclass(slots=True)
@@ -154,6 +155,16 @@ def shown(value: object) -> str:
     text = value if isinstance(value, str) else str(value)
     flat = "".join(letter if letter.isprintable() else " " for letter in text)
     return flat if len(flat) <= _SHOWN else f"{flat[: _SHOWN - 3]}..."
+
+
+def in_order(mistakes: Iterable[Mistake]) -> list[Mistake]:
+    """The same mistakes of one file by line and column, without repetitions."""
+
+    def place(one: Mistake) -> tuple[int, int]:
+        found = _PLACE.search(one.where)
+        return (int(found[1]), int(found[2])) if found else (0, 0)
+
+    return sorted(dict.fromkeys(mistakes), key=place)
 
 
 def _child(node: Node, step: str | int) -> Node | None:

@@ -193,6 +193,9 @@ def parse_choice(text: str, *, label: str, choices: Iterable[str]) -> str:
 def _exact_ms(text: str, *, label: str, zero: bool) -> Decimal:
     if len(text) > _LONGEST:
         raise DeclarationError(f'{label} "{shown(text)}" is not a duration.', fix="Write 800ms, 90s, 2h, 3h30m or 14d.")
+    if re.fullmatch(r"\s*\d+(\.\d+)?\s*", text, re.ASCII):
+        bare = text.strip()
+        raise DeclarationError(f'{label} "{bare}" has no unit.', fix=f"Write {bare}ms, {bare}s, {bare}m or {bare}h.")
     parse_duration(text)
     parts = re.findall(r"(\d+(?:\.\d+)?)(ms|w|d|h|m|s)", text.replace(" ", ""), re.ASCII)
     total = sum((Decimal(number) * parse_duration(f"1{unit}") for number, unit in parts), Decimal(0))

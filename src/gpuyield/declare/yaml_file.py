@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Collection, Sequence
 from datetime import UTC, tzinfo
 from pathlib import Path
@@ -14,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 from gpuyield.declare.build import build_declaration
 from gpuyield.declare.crosschecks import cross_check
 from gpuyield.declare.form import ClusterForm
-from gpuyield.declare.tree import Plain, Tree, plain_mapping, read_tree, shown
+from gpuyield.declare.tree import Plain, Tree, in_order, plain_mapping, read_tree, shown
 from gpuyield.declare.values import did_you_mean, parse_zone_name
 from gpuyield.errors import DeclarationError, Mistake
 from gpuyield.model.declaration import Declaration
@@ -79,16 +78,6 @@ def read_file(path: Path) -> bytes:
         raise DeclarationError(f"the file cannot be read: {reason}.", where=str(path), fix="Check the path.") from err
 
 
-def in_order(mistakes: Sequence[Mistake]) -> list[Mistake]:
-    """The same mistakes by line and column, without repetitions."""
-
-    def place(one: Mistake) -> tuple[int, int]:
-        found = re.search(r":(\d+):(\d+)$", one.where)
-        return (int(found[1]), int(found[2])) if found else (0, 0)
-
-    return sorted(dict.fromkeys(mistakes), key=place)
-
-
 def _zone(root: Plain) -> tzinfo:
     name = plain_mapping(root).get("reporting_zone")
     try:
@@ -116,7 +105,8 @@ def _translate(tree: Tree, error: Any) -> Mistake:
         case "list_type":
             return Mistake(what=f"{name} must be a list.", where=where, fix="Start each entry with a dash.")
         case "dict_type" | "model_type" | "model_attributes_type":
-            return Mistake(what=f"{name} must be a mapping of keys.", where=where, fix=f"Write {name}: {{key: value}}.")
+            key = next(iter(known_keys(path)), "key")
+            return Mistake(what=f"{name} must be a mapping of keys.", where=where, fix=f"Write {{{key}: ...}}.")
         case _:
             return Mistake(what=f"{name}: {error['msg']}.", where=where, fix="See docs/reference/gpuyield-yaml.md.")
 

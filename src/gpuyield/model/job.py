@@ -65,6 +65,33 @@ class Capacity:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NodeGroup:
+    """So many nodes (`count`) of one flavor with `gpus` each."""
+
+    flavor: str
+    gpus: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceQuota:
+    """What a queue may use of one resource: its own, what it may borrow (None: no limit), what it lends (None: all)."""
+
+    nominal: int
+    borrow: int | None = None
+    lend: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueQuota:
+    """The quotas of one queue, by resource, and the cohort it shares with."""
+
+    queue: str
+    cohort: str | None = None
+    resources: Mapping[str, ResourceQuota]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SourceFile:
     """A raw source of a canonical input: where it lay, its SHA-256 and how many rows it held."""
 
@@ -93,3 +120,5 @@ class Problem:
     resource: str | None = None
     zone: str = "UTC"
     sources: tuple[SourceFile, ...] = field(default=())
+    nodes: tuple[NodeGroup, ...] = ()
+    quotas: tuple[QueueQuota, ...] = ()

@@ -1,0 +1,336 @@
+"""Rows of a file in any of our formats (JSON list, JSON lines, YAML, CSV, Parquet), each knowing its place.
+
+Values come out the same whatever the format: text (numbers too, as they were written), true, false, lists and
+mappings; what is empty is absent.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from functools import cached_property, partial
+from pathlib import Path
+
+from gpuyield.declare.tree import Path as KeyPath
+from gpuyield.declare.tree import Plain, Tree, decode, read_tree, shown
+from gpuyield.declare.values import rfc3339
+from gpuyield.errors import DeclarationError, Mistake
+from gpuyield.ledger.parquet import read_parquet
+from gpuyield.model.job import SourceFile
+
+_MAX_BYTES = 512 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One row: its fields, and `where(path)` = the place of a value in it (an empty path: of the row)."""
+
+    fields: Mapping[str, Plain]
+    where: Callable[[KeyPath], str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """The rows of a file, with its digest; `mistakes` are in the rows that could not be read as rows."""
+
+    rows: Sequence[Row]
+    source: SourceFile
+    mistakes: Sequence[Mistake] = ()
+
+
+def read_rows(path: Path, data: bytes) -> Rows:
+    """The rows of a file whose bytes are `data`; the format is told by the name's ending, else by the content.
+
+    Raises:
+        DeclarationError: It is not in its format at all.
+    """
+    file = str(path)
+    ending = path.suffix.lower()
+    if ending == ".parquet" or data[:4] == b"PAR1":
+        rows, mistakes = _parquet_rows(path)
+    else:
+        text = decode(data, file=file, max_bytes=_MAX_BYTES)
+        rows, mistakes = _text_rows(text, file=file, ending=ending)
+    source = SourceFile(path=file, sha256=hashlib.sha256(data).hexdigest(), rows=len(rows))
+    return Rows(rows=rows, source=source, mistakes=mistakes)
+
+
+def plain_json(text: str) -> Plain:
+    """A JSON text with its numbers as text, as they were written.
+
+    Raises:
+        DeclarationError: No JSON, or a key is there twice.
+    """
+    try:
+        found: Plain = json.loads(
+            text, parse_int=str, parse_float=str, parse_constant=str, object_pairs_hook=_without_twins
+        )
+    except json.JSONDecodeError as err:
+        raise DeclarationError(
+            f"not JSON: {err.msg}.", where=f"{err.lineno}:{err.colno}", fix="Check near here."
+        ) from err
+    except RecursionError as err:
+        raise DeclarationError("nested too deeply.", where="1:1", fix="Write it flat.") from err
+    return found
+
+
+def _without_twins(pairs: list[tuple[str, Plain]]) -> dict[str, Plain]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twin = next(name for name in names if names.count(name) > 1)
+        raise DeclarationError(f'key "{shown(twin)}" is there twice.', where="1:1", fix="Keep one of them.")
+    return found
+
+
+def _text_rows(text: str, *, file: str, ending: str) -> tuple[list[Row], list[Mistake]]:
+    if ending in (".yaml", ".yml"):
+        return _listed_rows(_tree(text, file))
+    if ending in (".csv", ".tsv"):
+        return _csv_rows(text, file=file, delimiter="\t" if ending == ".tsv" else "")
+    start = text.lstrip()[:1]
+    if ending in (".jsonl", ".ndjson") or (start == "{" and ending == ".json"):
+        return _json_lines(text, file=file)
+    if start == "[" or ending == ".json":
+        return _json_list(text, file=file)
+    if start == "{":
+        return _json_lines(text, file=file)
+    raise DeclarationError(
+        f'"{shown(ending or "no ending")}" tells no format.',
+        where=file,
+        fix="Name the file .json, .jsonl, .yaml, .csv or .parquet.",
+    )
+
+
+def _tree(text: str, file: str) -> Tree:
+    return read_tree(text.encode(), file=file, max_bytes=_MAX_BYTES, max_nodes=max(200_000, len(text)))
+
+
+def _listed_rows(tree: Tree) -> tuple[list[Row], list[Mistake]]:
+    root = tree.root.plain()
+    prefix: tuple[str | int, ...] = ()
+    if isinstance(root, dict) and list(root) == ["jobs"]:
+        root, prefix = root["jobs"], ("jobs",)
+    if not isinstance(root, list):
+        raise DeclarationError("the file is no list.", where=tree.where(prefix), fix="Start each entry with a dash.")
+    return _as_rows(root, lambda at, path: tree.where((*prefix, at, *path)))
+
+
+def _as_rows(values: Sequence[Plain], where: Callable[[int, KeyPath], str]) -> tuple[list[Row], list[Mistake]]:
+    rows, mistakes = [], []
+    for at, value in enumerate(values):
+        if isinstance(value, dict):
+            rows.append(Row(fields=value, where=partial(where, at)))
+        else:
+            mistakes.append(
+                Mistake(
+                    what="an entry that is no mapping of keys.", where=where(at, ()), fix="Write {id: ..., gpus: ...}."
+                )
+            )
+    return rows, mistakes
+
+
+class _JsonPlaces:
+    """Where values stand in a JSON text, found only when something is wrong: JSON is read as YAML then."""
+
+    def __init__(self, text: str, *, file: str, first_line: int = 1) -> None:
+        self._text = text
+        self._file = file
+        self._first_line = first_line
+
+    @cached_property
+    def _tree(self) -> Tree | None:
+        try:
+            return _tree(self._text, self._file)
+        except DeclarationError:
+            return None
+
+    def where(self, path: KeyPath) -> str:
+        if self._tree is None:
+            return f"{self._file}:{self._first_line}:1"
+        _, line, column = self._tree.where(path).rsplit(":", 2)
+        return f"{self._file}:{int(line) + self._first_line - 1}:{column}"
+
+
+def _json_list(text: str, *, file: str) -> tuple[list[Row], list[Mistake]]:
+    places = _JsonPlaces(text, file=file)
+    try:
+        root = plain_json(text)
+    except DeclarationError as err:
+        _tree_mistakes(text, file, err)
+        raise DeclarationError(
+            err.mistakes[0].what, where=f"{file}:{err.mistakes[0].where}", fix=err.mistakes[0].fix
+        ) from err
+    if isinstance(root, dict) and list(root) == ["jobs"]:
+        listed = root["jobs"]
+        if isinstance(listed, list):
+            return _as_rows(listed, lambda at, path: places.where(("jobs", at, *path)))
+    if not isinstance(root, list):
+        raise DeclarationError("the file is no JSON list.", where=f"{file}:1:1", fix="Write [{...}, {...}].")
+    return _as_rows(root, lambda at, path: places.where((at, *path)))
+
+
+def _tree_mistakes(text: str, file: str, err: DeclarationError) -> None:
+    """Say duplicate keys with their places, which the JSON reader does not know."""
+    if "twice" in err.mistakes[0].what:
+        _tree(text, file)
+
+
+def _json_lines(text: str, *, file: str) -> tuple[list[Row], list[Mistake]]:
+    rows: list[Row] = []
+    mistakes: list[Mistake] = []
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            value = plain_json(line)
+        except DeclarationError as err:
+            found = err.mistakes[0]
+            column = found.where.rpartition(":")[2]
+            mistakes.append(Mistake(what=found.what, where=f"{file}:{number}:{column}", fix=found.fix))
+            continue
+        places = _JsonPlaces(line, file=file, first_line=number)
+        if isinstance(value, dict):
+            rows.append(Row(fields=value, where=places.where))
+        else:
+            mistakes.append(
+                Mistake(what="a line that is no JSON object.", where=places.where(()), fix="Write one {...} a line.")
+            )
+    return rows, mistakes
+
+
+def _csv_rows(text: str, *, file: str, delimiter: str) -> tuple[list[Row], list[Mistake]]:
+    header_line = text.split("\n", 1)[0]
+    delimiter = delimiter or (";" if ";" in header_line and "," not in header_line else ",")
+    lines = text.splitlines(keepends=False)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    rows: list[Row] = []
+    mistakes: list[Mistake] = []
+    names: list[str] = []
+    first = 1
+    try:
+        for cells in reader:
+            line, first = first, reader.line_num + 1
+            if not names:
+                names = _header([cell.strip() for cell in cells], file=file, line=line)
+            elif any(cell.strip() for cell in cells):
+                places = _CsvPlaces(file=file, line=line, names=names, lines=lines, delimiter=delimiter)
+                _take_cells(cells, names, places, rows, mistakes)
+    except csv.Error as err:
+        raise DeclarationError(
+            f"not CSV: {err}.", where=f"{file}:{first}:1", fix="Check the quotes near here."
+        ) from err
+    if not names:
+        raise DeclarationError("the file is empty.", where=f"{file}:1:1", fix="Start with a line of column names.")
+    return rows, mistakes
+
+
+def _header(names: list[str], *, file: str, line: int) -> list[str]:
+    twins = [name for at, name in enumerate(names) if name in names[:at] or not name]
+    if twins:
+        raise DeclarationError(
+            f'column "{shown(twins[0])}" is there twice or has no name.',
+            where=f"{file}:{line}:1",
+            fix="Name each once.",
+        )
+    return names
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _CsvPlaces:
+    file: str
+    line: int
+    names: Sequence[str]
+    lines: Sequence[str]
+    delimiter: str
+
+    def where(self, path: KeyPath) -> str:
+        column = 1
+        if path and path[0] in self.names and self.line <= len(self.lines):
+            column = _cell_column(self.lines[self.line - 1], self.names.index(str(path[0])), self.delimiter)
+        return f"{self.file}:{self.line}:{column}"
+
+
+def _cell_column(line: str, wanted: int, delimiter: str) -> int:
+    """Column (from 1) of a cell in a line; of the line's start where the cell begins further down."""
+    cell, quoted = 0, False
+    if wanted == 0:
+        return 1
+    for at, letter in enumerate(line):
+        if letter == '"':
+            quoted = not quoted
+        elif letter == delimiter and not quoted:
+            cell += 1
+            if cell == wanted:
+                return at + 2
+    return 1
+
+
+def _take_cells(
+    cells: Sequence[str], names: Sequence[str], places: _CsvPlaces, rows: list[Row], mistakes: list[Mistake]
+) -> None:
+    if len(cells) > len(names):
+        what = f"{len(cells)} cells for {len(names)} columns."
+        mistakes.append(Mistake(what=what, where=places.where(()), fix="Quote a cell that has a comma in it."))
+        return
+    fields: dict[str, Plain] = {}
+    for name, cell in zip(names, cells, strict=False):
+        stripped = cell.strip()
+        if not stripped:
+            continue
+        try:
+            fields[name] = plain_json(stripped) if stripped[0] in "[{" else stripped
+        except DeclarationError as err:
+            mistakes.append(Mistake(what=f"{name}: {err.mistakes[0].what}", where=places.where((name,)), fix="Fix it."))
+    rows.append(Row(fields=fields, where=places.where))
+
+
+def _parquet_rows(path: Path) -> tuple[list[Row], list[Mistake]]:
+    found = read_parquet(path)
+    rows: list[Row] = []
+    for number, values in enumerate(found.rows, start=1):
+        fields = {name: _plain(value) for name, value in zip(found.columns, values, strict=True) if value is not None}
+        rows.append(Row(fields=fields, where=partial(_parquet_place, f"{path}: row {number}")))
+    return rows, []
+
+
+def _parquet_place(row: str, path: KeyPath) -> str:
+    return f"{row}, column {path[0]}" if path else row
+
+
+def _plain(value: object) -> Plain:
+    """A Parquet value as text, list or mapping; text that holds a JSON list or mapping is read as one."""
+    match value:
+        case None | bool():
+            return value
+        case str():
+            return _nested(value)
+        case list() | tuple():
+            return [_plain(one) for one in value]
+        case dict():
+            return {str(key): _plain(one) for key, one in value.items() if one is not None}
+        case datetime() if value.tzinfo is not None:
+            return rfc3339(value)
+        case datetime() | date():
+            return value.isoformat(*([" "] if isinstance(value, datetime) else []))
+        case timedelta():
+            return str(value.total_seconds())
+        case Decimal():
+            return f"{value:f}"
+        case _:
+            return str(value)
+
+
+def _nested(text: str) -> Plain:
+    if text.lstrip()[:1] in ("[", "{"):
+        try:
+            return plain_json(text)
+        except DeclarationError:
+            return text
+    return text
