@@ -1,0 +1,1 @@
+"""Cost: prices, the reconciled bill, cost per verified outcome."""

@@ -1,0 +1,152 @@
+"""The cost document (contracts, section 5): exact amounts divided and rounded once, so that printed parts add up.
+
+The bill is rounded first, then attributed money is split over the rows and each row over its classes by largest
+remainder: in the document too classes sum to the row, rows to `attributed`, and `attributed + residual` to
+`source_total`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any  # a JSON document
+
+from gpuyield.model.cost import Cost, CostForm, CostRow, UnitCost
+from gpuyield.model.document import schema_name
+from gpuyield.model.evidence import Gap
+from gpuyield.units import format_instant, gpu_hours
+
+PLACES = 2
+UNIT_PLACES = 6
+
+
+def cost_document(cost: Cost) -> dict[str, Any]:
+    """The document of a cost; amounts are decimal strings beside the currency, unknown is null plus a gap."""
+    rows, rest = _printed_rows(cost)
+    return {
+        "schema": schema_name("cost"),
+        "window": {"from": format_instant(cost.window.from_ms), "to": format_instant(cost.window.to_ms)},
+        "basis": str(cost.basis),
+        "currency": cost.currency,
+        "sharing": {
+            "idle": str(cost.sharing.idle),
+            "unallocated": str(cost.sharing.unallocated),
+            "rate": str(cost.sharing.rate),
+        },
+        "bill": _bill(cost),
+        "by": list(cost.by),
+        "rows": [*rows, *rest],
+        "total": _row(cost.total, None if cost.total.total is None else _cents(cost.total.total), cost.currency),
+        "verified": _verified(cost.total),
+        "cost_per_verified_outcome": _forms(cost.total, cost.currency),
+        "gaps": [gap_document(one) for one in cost.gaps],
+    }
+
+
+def gap_document(gap: Gap) -> dict[str, Any]:
+    """A gap as documents show it."""
+    window = gap.window and {"from": format_instant(gap.window.from_ms), "to": format_instant(gap.window.to_ms)}
+    return {"reason": gap.reason, "where": gap.where, "window": window, "gpu_ms": gap.gpu_ms}
+
+
+def money_text(money: Fraction | None, places: int = PLACES) -> str | None:
+    """An exact amount as a decimal string, half-even at `places`; None stays None."""
+    return None if money is None else _text(_whole(money, places), places)
+
+
+def split_whole(parts: Sequence[Fraction], total: int) -> list[int]:
+    """Whole parts near `parts` that sum to `total` (largest remainder; ties to the earlier part)."""
+    floors = [part.numerator // part.denominator for part in parts]
+    missing = total - sum(floors)
+    order = sorted(range(len(parts)), key=lambda at: (floors[at] - parts[at], at))
+    for step in range(abs(missing)):
+        if missing > 0:
+            floors[order[step % len(order)]] += 1
+        else:
+            floors[order[-1 - step % len(order)]] -= 1
+    return floors
+
+
+def _printed_rows(cost: Cost) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    totals = [row.total for row in cost.rows]
+    known = [one for one in totals if one is not None]
+    if len(known) < len(totals) or cost.bill.attributed is None:
+        cents = [None if one is None else _cents(one) for one in totals]
+        rest_cents = _cents(cost.bill.rest)
+    else:
+        parts = split_whole([one * 10**PLACES for one in (*known, cost.bill.rest)], _cents(cost.bill.attributed))
+        cents, rest_cents = [*parts[:-1]], parts[-1]
+    rows = [_row(row, found, cost.currency) for row, found in zip(cost.rows, cents, strict=True)]
+    if not cost.bill.rest:
+        return rows, []
+    rest = {"key": dict.fromkeys(cost.by), "part": "rest_of_gpu_nodes", "total": _text(rest_cents, PLACES)}
+    return rows, [rest | {"cost": {"rest_of_gpu_nodes": _text(rest_cents, PLACES)}}]
+
+
+def _row(row: CostRow, cents: int | None, currency: str | None) -> dict[str, Any]:
+    spent = [leaf for leaf in row.leaves if leaf.gpu_ms or leaf.money]
+    if cents is None:
+        printed = [None if leaf.money is None else _cents(leaf.money) for leaf in spent]
+    else:
+        printed = [*split_whole([(leaf.money or Fraction(0)) * 10**PLACES for leaf in spent], cents)]
+    by_class = {leaf.gpu_class: found for leaf, found in zip(spent, printed, strict=True)}
+    return {
+        "key": dict(row.key),
+        "gpu_ms": {str(leaf.gpu_class): leaf.gpu_ms for leaf in spent},
+        "gpu_h": gpu_hours(sum(leaf.gpu_ms for leaf in spent)),
+        "cost": {
+            str(gpu_class): None if found is None else _text(found, PLACES) for gpu_class, found in by_class.items()
+        },
+        "total": None if cents is None else _text(cents, PLACES),
+        "shared": money_text(row.shared),
+        "verified": _verified(row),
+        "cost_per_verified_outcome": _forms(row, currency),
+    }
+
+
+def _bill(cost: Cost) -> dict[str, Any]:
+    bill = cost.bill
+    total = None if bill.source_total is None else _cents(bill.source_total)
+    attributed = None if bill.attributed is None else _cents(bill.attributed)
+    residual = None if total is None or attributed is None else total - attributed
+    return {
+        "source": bill.source,
+        "source_total": None if total is None else _text(total, PLACES),
+        "attributed": None if attributed is None else _text(attributed, PLACES),
+        "residual": None if residual is None else _text(residual, PLACES),
+        "tolerance": str(bill.tolerance),
+        "reconciled": bill.is_reconciled,
+    }
+
+
+def _verified(row: CostRow) -> dict[str, int] | None:
+    found = row.verified
+    return None if found is None else {"value": found.units, "lo": found.lo, "hi": found.hi}
+
+
+def _forms(row: CostRow, currency: str | None) -> dict[str, Any]:
+    return {str(form): _unit(row.per_outcome[form], currency) for form in CostForm}
+
+
+def _unit(unit: UnitCost, currency: str | None) -> dict[str, Any]:
+    return {
+        "value": money_text(unit.value, UNIT_PLACES),
+        "lo": money_text(unit.lo, UNIT_PLACES),
+        "hi": money_text(unit.hi, UNIT_PLACES),
+        "currency": currency,
+        "reason": unit.reason,
+    }
+
+
+def _cents(money: Fraction) -> int:
+    return _whole(money, PLACES)
+
+
+def _whole(money: Fraction, places: int) -> int:
+    shifted: int = round(money * Fraction(10) ** places)
+    return shifted
+
+
+def _text(whole: int, places: int) -> str:
+    return f"{Decimal(whole).scaleb(-places):f}"
