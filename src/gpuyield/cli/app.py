@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any  # what cyclopts takes
+
 from cyclopts import App, Group
 from cyclopts.config import Env
 
@@ -25,14 +27,9 @@ def build() -> App:
     )
     groups = {topic: Group(str(topic), sort_key=at) for at, topic in enumerate(Topic)}
     for at, one in enumerate(COMMANDS):
-        # An App of its own (a command with commands) carries its example itself.
-        extra = {} if one.has_commands else {"help_formatter": Columns(one.example)}
-        app.command(
-            f"gpuyield.cli.{one.place}",
-            name=one.name,
-            help=one.help,
-            group=groups[one.topic],
-            sort_key=at,
-            **extra,
-        )
+        spec: dict[str, Any] = {"name": one.name, "help": one.help, "group": groups[one.topic], "sort_key": at}
+        if not one.has_commands:
+            # A command with commands carries its example itself.
+            spec["help_formatter"] = Columns(one.example)
+        app.command(f"gpuyield.cli.{one.place}", **spec)
     return app

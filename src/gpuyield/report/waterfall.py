@@ -97,4 +97,5 @@ def _rounded(amounts: list[int], *, total: int, places: int) -> list[Decimal]:
 
 
 def _scaled(value: Fraction, places: int) -> int:
-    return round(value * 10**places)
+    scaled: Fraction = value * 10**places
+    return round(scaled)
