@@ -1,0 +1,57 @@
+"""Documents and inputs as files: where the inputs of a document lie, and whether raw sources are the listed ones."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any  # JSON has no narrower type than this.
+
+from .report import Refused
+from .values import decode, items, record
+
+MOST_BYTES = 1 << 30
+
+
+def read_document(path: Path) -> dict[str, Any]:
+    """The decoded document.
+
+    Raises:
+        Refused: The file is no JSON object.
+        OSError: The file cannot be read.
+    """
+    if path.stat().st_size > MOST_BYTES:
+        raise Refused(f"{path} is larger than 1 GiB.")
+    return record(decode(path.read_bytes()), str(path))
+
+
+def find_inputs(path: Path, document: dict[str, Any], ledger: Path | None = None) -> Path | None:
+    """The canonical inputs of a document: `NAME.inputs.json` beside it, else by digest in `LEDGER/documents`."""
+    beside = path.with_name(f"{path.name.removesuffix('.json')}.inputs.json")
+    if beside.is_file():
+        return beside
+    digest = document.get("inputs_digest")
+    if ledger is None or not isinstance(digest, str):
+        return None
+    wanted = digest.removeprefix("sha256:")
+    kept = ledger / "documents"
+    named = sorted(kept.glob("*.inputs.json")) if kept.is_dir() else []
+    likely = [one for one in named if wanted[:16] and wanted[:16] in one.name]
+    for one in [*likely, *(one for one in named if one not in likely)]:
+        if hashlib.sha256(one.read_bytes()).hexdigest() == wanted:
+            return one
+    return None
+
+
+def compare_sources(inputs: bytes, files: Sequence[Path]) -> list[str]:
+    """For each file whose SHA-256 no listed source of the inputs has: a sentence that says so."""
+    sources = record(decode(inputs), "the inputs").get("sources")
+    listed = {
+        str(record(one, "a source").get("sha256", "")).removeprefix("sha256:")
+        for one in items(sources or [], "sources")
+    }
+    return [
+        f"{path} is not a source of this document: its SHA-256 is not listed in the inputs."
+        for path in files
+        if hashlib.sha256(path.read_bytes()).hexdigest() not in listed
+    ]

@@ -1,0 +1,125 @@
+"""`impossible`: jobs that cannot meet their deadline even alone."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any  # JSON has no narrower type than this.
+
+from .alone import is_impossible, most_lasting
+from .problem import Job, topological
+from .question import Question
+from .report import Refused
+from .values import choice, field, items, number, record, text
+
+_WHERE = "the certificate"
+_REASONS = ("too-long", "too-wide", "no-flavor", "chain")
+
+
+def check(stated: dict[str, Any], question: Question) -> None:
+    """Every listed job is impossible for the stated reason, with these figures."""
+    if question.weight_above is not None:
+        raise Refused("This kind of certificate says nothing about weight on time.")
+    entries = items(field(stated, "jobs", _WHERE), f"{_WHERE}'s jobs")
+    if not entries:
+        raise Refused(f"{_WHERE} names no job.")
+    seen: set[str] = set()
+    for at, entry in enumerate(entries):
+        listed = record(entry, f"{_WHERE}'s jobs[{at}]")
+        name = text(field(listed, "id", f"{_WHERE}'s jobs[{at}]"), f"{_WHERE}'s jobs[{at}].id")
+        if name in seen or name not in question.problem.jobs:
+            raise Refused(f'{_WHERE} lists "{name[:60]}", which is {"listed twice" if name in seen else "no job"}.')
+        seen.add(name)
+        _check_job(listed, question, question.problem.jobs[name])
+
+
+def _check_job(listed: dict[str, Any], question: Question, job: Job) -> None:
+    where = f'"{job.id[:60]}"'
+    if not is_impossible(question.alone, question.frame, job):
+        raise Refused(f"{where} can meet its deadline alone.")
+    reason = choice(field(listed, "reason", where), f"{where}: reason", _REASONS)
+    if "need" not in listed or "have" not in listed:
+        raise Refused(f"{where} has no need or have.")
+    need, have = listed["need"], listed["have"]
+    {"too-long": _too_long, "too-wide": _too_wide, "no-flavor": _no_flavor, "chain": _chain}[reason](
+        need, have, question, job
+    )
+
+
+def _too_long(need: Any, have: Any, question: Question, job: Job) -> None:
+    if job.deadline_ms is None:
+        raise Refused(f'"{job.id[:60]}" has no deadline.')
+    there_ms = max(0, job.deadline_ms - job.earliest_ms)
+    shortest = {min(shape.duration_ms for shape in job.shapes)}
+    held = [job.shapes[at].duration_ms for at in question.frame.shapes[job.id]]
+    shortest |= {min(held)} if held else set()
+    shortest = {duration for duration in shortest if duration > there_ms}
+    if number(need, "need") * 1000 not in shortest or number(have, "have") * 1000 != there_ms:
+        raise Refused(
+            f'"{job.id[:60]}" is not too long by these figures: '
+            f"{min(shortest, default=0) / 1000:g} s needed, {there_ms / 1000:g} s there."
+        )
+
+
+def _too_wide(need: Any, have: Any, question: Question, job: Job) -> None:
+    if question.alone.can_meet(job, job.earliest_ms, job.deadline_ms):
+        raise Refused(f'"{job.id[:60]}" is not too wide.')
+    end = job.deadline_ms
+    pairs: set[tuple[Fraction, Fraction]] = set()
+    for shape in job.shapes:
+        for resource, amount in shape.demand.items():
+            steps = question.printed.capacity.get(resource)
+            if steps is not None:
+                last = max([0, *steps.times]) + shape.duration_ms + max(0, job.earliest_ms) if end is None else end
+                there = most_lasting(steps, shape.duration_ms, job.earliest_ms, last)
+                pairs.add((Fraction(amount), Fraction(there)))
+    if (number(need, "need"), number(have, "have")) not in {(a, b) for a, b in pairs if a > b}:
+        figures = "; ".join(sorted(f"{amount}, {there}" for amount, there in pairs)[:5])
+        raise Refused(f'"{job.id[:60]}" is not too wide by these figures; (needed, there): {figures}.')
+
+
+def _no_flavor(need: Any, have: Any, question: Question, job: Job) -> None:
+    present = {name for name, steps in question.problem.capacity.items() if max(steps.amounts) > 0}
+    if any(set(shape.demand) <= present for shape in job.shapes):
+        raise Refused(f'A flavor that "{job.id[:60]}" names is there.')
+    named = {str(shape.flavor) for shape in job.shapes if shape.flavor is not None}
+    resources = {name for shape in job.shapes for name in shape.demand}
+    if _words(need, "need") not in ({*named}, resources):
+        raise Refused(f'need is not what "{job.id[:60]}" names.')
+    listed = set(question.problem.capacity)
+    if _words(have, "have") not in [
+        group for names in (present, listed) for group in (names, {name.removeprefix("gpu/") for name in names})
+    ]:
+        raise Refused("have is not what is there.")
+
+
+def _chain(need: Any, have: Any, question: Question, job: Job) -> None:
+    if job.deadline_ms is None or not job.after:
+        raise Refused(f'"{job.id[:60]}" has no deadline, or no predecessor.')
+    frame = question.frame
+    shortest = min(job.shapes[at].duration_ms for at in frame.shapes[job.id] or range(len(job.shapes)))
+    ends = {frame.heads[job.id] + shortest, _loose_head(question, job) + shortest}
+    if number(need, "need") * 1000 not in ends or number(have, "have") * 1000 != job.deadline_ms:
+        raise Refused(
+            f'"{job.id[:60]}" is not late by these figures: its chain ends {min(ends) / 1000:g} s after the origin, '
+            f"its deadline is {job.deadline_ms / 1000:g} s after it."
+        )
+    if number(need, "need") <= number(have, "have"):
+        raise Refused(f'The chain of "{job.id[:60]}" ends in time.')
+
+
+def _loose_head(question: Question, job: Job) -> int:
+    """The head of a job where each predecessor takes its shortest shape, whether or not that fits its own window."""
+    jobs, shapes = question.problem.jobs, question.frame.shapes
+    heads: dict[str, int] = {}
+    for name in topological(jobs):
+        behind = [
+            heads[one] + min(jobs[one].shapes[at].duration_ms for at in shapes[one] or range(len(jobs[one].shapes)))
+            for one in jobs[name].after
+            if jobs[name].fixed_ms is None
+        ]
+        heads[name] = max([jobs[name].earliest_ms, *behind])
+    return heads[job.id]
+
+
+def _words(value: Any, where: str) -> set[str]:
+    return {text(one, where) for one in (items(value, where) if not isinstance(value, str) else [value])}

@@ -1,0 +1,36 @@
+"""The question a certificate answers with "impossible"."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+from .alone import Alone
+from .frame import Frame
+from .problem import Problem
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """Can all binding deadlines of `problem` be met?
+
+    `printed` is the problem whose capacity a certificate states in its figures: the inputs', where `problem` has a
+    resource replaced by a constant. With `weight_above` (a share of the timed weight) the question is instead whether
+    more weight than that can be on time; jobs in `must_meet` are never given up.
+    """
+
+    problem: Problem
+    printed: Problem
+    weight_above: Fraction | None = None
+    must_meet: frozenset[str] = frozenset()
+
+    @cached_property
+    def frame(self) -> Frame:
+        """Heads and tails of all jobs."""
+        return Frame(self.problem)
+
+    @cached_property
+    def alone(self) -> Alone:
+        """What each job can do alone."""
+        return Alone(self.problem)
