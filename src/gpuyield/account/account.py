@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from gpuyield.account.activity import PPB, Devices, read_devices
 from gpuyield.account.facts import runs_by_kind
-from gpuyield.account.free import FreeSteps, blocked_cards, bypassed_windows, free_steps, free_time
+from gpuyield.account.free import Bypass, FreeSteps, blocked_cards, bypassed_windows, free_steps, free_time
 from gpuyield.account.gathering import CellRows
 from gpuyield.account.nodes import Nodes, NodeState, node_states
 from gpuyield.account.pieces import Idle, Judging, amounts
@@ -212,7 +212,7 @@ class _Gathered:
                 node,
                 states,
                 by_node.get(node, []),
-                bypassed=bypassed.get(node, []),
+                bypassed=[one.window for one in bypassed.get(node, [])],
                 blocked=blocked,
                 cuts=self._cuts,
                 window=self._window,
@@ -226,6 +226,7 @@ class _Gathered:
                 )
                 for one in found.overheld
             ]
+        self._take_node_slack(bypassed)
 
     def take_slack(self, pods: Pods) -> None:
         """Bounds that come from edges which only samples tell, and from requests that may not count."""
@@ -251,6 +252,34 @@ class _Gathered:
                 held = Window(one.from_ms, one.to_ms)
                 self._slack(one, held, GpuClass.UNOBSERVED, hi=one.may_hold)
                 self._slack(one, held, GpuClass.NO_DEMAND, lo=-one.may_hold, nobody=True)
+
+    def _take_node_slack(self, bypassed: Mapping[str, Sequence[Bypass]]) -> None:
+        """Bounds of what only samples tell of free cards: when their node closed, and when one was active."""
+        for node, states in self._nodes.states.items():
+            for before, after in pairwise(states):
+                if before.to_ms == after.from_ms and before.usable != after.usable:
+                    closes = 1 if before.usable else -1
+                    self._moved(node, after.from_ms, after.from_slack_ms, closes * after.cards, GpuClass.UNAVAILABLE)
+            for one in bypassed.get(node, ()):
+                self._moved(node, one.window.from_ms, one.from_slack_ms, 1, GpuClass.BYPASSED)
+                self._moved(node, one.window.to_ms, one.to_slack_ms, -1, GpuClass.BYPASSED)
+
+    def _moved(self, node: str, at_ms: int, slack_ms: int, cards: int, gpu_class: GpuClass) -> None:
+        """Cards went from unallocated into a class (or, negative, out of it) at an instant or up to slack before."""
+        inside = Window(at_ms - slack_ms, at_ms).cut(self._window)
+        state = self._nodes.at(node, at_ms)
+        if inside is None:
+            return
+        for one, change in ((gpu_class, cards), (GpuClass.NO_DEMAND, -cards)):
+            self.rows.add_bounds(
+                inside,
+                one,
+                lo=min(0, change),
+                hi=max(0, change),
+                owner=None,
+                flavor=state.flavor if state else None,
+                node=node,
+            )
 
     def _slack(
         self, holding: Holding, span: Window, gpu_class: GpuClass, *, lo: int = 0, hi: int = 0, nobody: bool = False

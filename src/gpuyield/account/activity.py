@@ -61,8 +61,8 @@ class Device:
     ppb: Ints
     lo_ppb: Ints
     hi_ppb: Ints
+    held: npt.NDArray[np.bool_]
     claims: tuple[Claim, ...]
-    several_values: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,31 +93,8 @@ def read_devices(
     """
     series = ledger.read(SERIES, days=days, columns=["date", *SERIES.columns])
     catalogue = _Catalogue(series, pod_nodes, known_nodes)
-    rows = _samples(ledger, days, catalogue.best_ids())
-    devices = _build(catalogue, rows, gap_limit_ms)
-    doubtful = [one for one in devices if catalogue.has_coarse(one.key) and _longest_zero(one) >= idle_after_ms]
-    gaps: list[Gap] = []
-    if doubtful:
-        coarse = _build(
-            catalogue, _samples(ledger, days, catalogue.coarse_ids({one.key for one in doubtful})), gap_limit_ms
-        )
-        coarse_by_key = {one.key: one for one in coarse}
-        mended = {}
-        for device in doubtful:
-            other = coarse_by_key.get(device.key)
-            if other is not None:
-                new, window = _without_stuck(device, other, idle_after_ms)
-                if window:
-                    mended[device.key] = new
-                    gaps.append(
-                        Gap(
-                            reason="profiling activity stuck at 0 while GPU utilization says that kernels ran; "
-                            "the coarse utilization was used",
-                            where=f"{device.node or 'unknown node'}/{device.key.card}",
-                            window=window,
-                        )
-                    )
-        devices = [mended.get(one.key, one) for one in devices]
+    devices = _build(catalogue, _samples(ledger, days, catalogue.best_ids()), gap_limit_ms)
+    devices, gaps = _without_stuck_measures(ledger, days, catalogue, devices, idle_after_ms)
     labelled = frozenset(one.node for one in devices if one.claims)
     return Devices(devices=tuple(devices), labelled=labelled, gaps=tuple(gaps))
 
@@ -157,6 +134,9 @@ class _Catalogue:
             if key.instance or f"{date}/{key.card}" not in cut
         }
         self.node = {key: max(sorted(found), key=lambda name: found[name]) for key, found in nodes.items()}
+        self.with_coarse = {
+            key for (key, _), metrics in self._per_day.items() if Activity.GPU_UTIL in metrics and len(metrics) > 1
+        }
         self.key_of = {number: DeviceKey(row["card"], row["instance"]) for number, row in self.labels.items()}
 
     def best_ids(self) -> list[tuple[str, int]]:
@@ -175,13 +155,6 @@ class _Catalogue:
             if key in keys
             for number in metrics.get(Activity.GPU_UTIL, ())
         ]
-
-    def has_coarse(self, key: DeviceKey) -> bool:
-        """Whether a device shows the coarse utilization beside a better measure."""
-        return any(
-            one == key and Activity.GPU_UTIL in metrics and len(metrics) > 1
-            for (one, _), metrics in self._per_day.items()
-        )
 
 
 def _samples(ledger: Ledger, days: Sequence[str], wanted: Iterable[tuple[str, int]]) -> dict[str, npt.NDArray[Any]]:
@@ -222,89 +195,94 @@ def _build(catalogue: _Catalogue, rows: Mapping[str, npt.NDArray[Any]], gap_limi
     built = []
     for at, key in enumerate(keys):
         cut = slice(int(bounds[at]), int(bounds[at + 1]))
-        ids = series_index[cut]
-        claims = _claims(catalogue, numbers, ids, ts_ms[cut])
-        labels = catalogue.labels[int(numbers[ids[0]])]
-        times, ppb, top, several = _merge(ts_ms[cut], value[cut], any(int(one) in shared for one in np.unique(ids)))
+        by_series = _by_series(series_index[cut], ts_ms[cut])
+        labels = catalogue.labels[int(numbers[next(iter(by_series))])]
+        times, ppb, least = _merge(ts_ms[cut], value[cut], not shared.isdisjoint(by_series))
         built.append(
             _device(
                 key,
                 catalogue.node[key],
-                labels["profile"],
-                labels["model"],
-                times,
-                ppb,
-                top,
-                claims,
-                several,
-                gap_limit_ms,
-                lone_ms,
+                labels,
+                (times, ppb, least),
+                _claims(catalogue, numbers, by_series),
+                gap_limit_ms=gap_limit_ms,
+                lone_ms=lone_ms,
             )
         )
     return built
 
 
-def _claims(catalogue: _Catalogue, numbers: Ints, ids: npt.NDArray[Any], ts_ms: Ints) -> tuple[Claim, ...]:
+def _by_series(series: npt.NDArray[Any], ts_ms: Ints) -> dict[int, Ints]:
+    """The instants of each series of a device, in order."""
+    if series[0] == series[-1] and (series == series[0]).all():
+        return {int(series[0]): ts_ms}
+    order = np.argsort(series, kind="stable")
+    ordered = series[order]
+    first = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
+    pieces = np.split(ts_ms[order], first[1:])
+    return dict(zip(ordered[first].tolist(), pieces, strict=True))
+
+
+def _claims(catalogue: _Catalogue, numbers: Ints, by_series: Mapping[int, Ints]) -> tuple[Claim, ...]:
     by_pod: dict[tuple[str, str, str], list[Ints]] = {}
-    for at in np.unique(ids):
+    for at, ts_ms in by_series.items():
         labels = catalogue.labels[int(numbers[at])]
         if labels["pod"] or labels["uid"]:
-            by_pod.setdefault((labels["namespace"], labels["pod"], labels["uid"]), []).append(ts_ms[ids == at])
+            by_pod.setdefault((labels["namespace"], labels["pod"], labels["uid"]), []).append(ts_ms)
     return tuple(
         Claim(namespace=pod[0], pod=pod[1], uid=pod[2], at_ms=np.sort(np.concatenate(found)))
         for pod, found in sorted(by_pod.items())
     )
 
 
-def _merge(ts_ms: Ints, value: npt.NDArray[np.float64], shared: bool) -> tuple[Ints, Ints, Ints, bool]:
-    """One value per instant: times, activity, its lower bound (both in billionths), and whether pods showed shares.
+def _merge(ts_ms: Ints, value: npt.NDArray[np.float64], shared: bool) -> tuple[Ints, Ints, Ints]:
+    """One value per instant: times, activity, and the least it can be (both in billionths).
 
     Copies count once. Where the pods of a shared card show different values these are shares: the card's activity
     is their sum and at least the largest of them. Elsewhere two values of one instant are two readings: the larger.
     """
     ppb = np.where(np.isnan(value), UNKNOWN_PPB, np.rint(np.nan_to_num(value) * PPB)).astype(np.int64)
-    times, first, counts = np.unique(ts_ms, return_index=True, return_counts=True)
-    if len(times) == len(ts_ms):
-        return ts_ms, ppb, ppb, False
+    new = np.append(True, ts_ms[1:] != ts_ms[:-1])
+    if new.all():
+        return ts_ms, ppb, ppb
+    first = np.flatnonzero(new)
     largest = np.maximum.reduceat(ppb, first)
     if not shared:
-        return times, largest, largest, False
-    least = np.minimum.reduceat(ppb, first)
+        return ts_ms[first], largest, largest
+    smallest = np.minimum.reduceat(ppb, first)
     summed = np.minimum(np.add.reduceat(np.maximum(ppb, 0), first), PPB)
-    differ = (largest != least) & (least >= 0) & (counts > 1)
-    return times, np.where(differ, summed, largest), largest, bool(differ.any())
+    differ = (largest != smallest) & (smallest >= 0)
+    return ts_ms[first], np.where(differ, summed, largest), largest
 
 
 def _device(
     key: DeviceKey,
     node: str,
-    profile: str,
-    model: str,
-    ts_ms: Ints,
-    ppb: Ints,
-    least: Ints,
+    labels: Mapping[str, str],
+    samples: tuple[Ints, Ints, Ints],
     claims: tuple[Claim, ...],
-    several: bool,
+    *,
     gap_limit_ms: int,
     lone_ms: int,
 ) -> Device:
+    ts_ms, ppb, least = samples
     start, end, held = _holds(ts_ms, gap_limit_ms, lone_ms)
     following = np.append(ppb[1:], UNKNOWN_PPB)
-    before = np.insert(ppb[:-1], 0, UNKNOWN_PPB)
+    before = np.append(UNKNOWN_PPB, ppb[:-1])
     neighbour = np.where(held & (following >= 0), following, before)
     neighbour = np.where(neighbour >= 0, neighbour, ppb)
     return Device(
         key=key,
         node=node,
-        profile=profile,
-        model=model,
+        profile=labels["profile"],
+        model=labels["model"],
         start_ms=start,
         end_ms=end,
         ppb=ppb,
         lo_ppb=np.minimum(np.minimum(ppb, least), neighbour),
         hi_ppb=np.maximum(ppb, neighbour),
+        held=held,
         claims=claims,
-        several_values=several,
     )
 
 
@@ -328,11 +306,44 @@ def _median_spacing(ts_ms: Ints, lone_ms: int) -> int:
     return int(np.median(np.diff(ts_ms))) if len(ts_ms) > 1 else lone_ms
 
 
+def _without_stuck_measures(
+    ledger: Ledger, days: Sequence[str], catalogue: _Catalogue, devices: list[Device], idle_after_ms: int
+) -> tuple[list[Device], list[Gap]]:
+    """The devices with the coarse measure in place of one that is stuck at 0, and a gap for each of them."""
+    doubtful = {one.key for one in devices if one.key in catalogue.with_coarse and _longest_zero(one) >= idle_after_ms}
+    if not doubtful:
+        return devices, []
+    rows = _samples(ledger, days, catalogue.coarse_ids(doubtful))
+    series_key = np.array([list(doubtful).index(catalogue.key_of[int(n)]) for n in np.unique(rows["series"])])
+    coarse: dict[DeviceKey, tuple[Ints, npt.NDArray[np.float64]]] = {}
+    if len(rows["series"]):
+        device = series_key[np.searchsorted(np.unique(rows["series"]), rows["series"])]
+        order = np.lexsort((rows["ts_ms"], device))
+        bounds = np.searchsorted(device[order], np.arange(len(doubtful) + 1))
+        for at, key in enumerate(doubtful):
+            mine = order[bounds[at] : bounds[at + 1]]
+            coarse[key] = (rows["ts_ms"][mine], rows["value"][mine])
+    mended, gaps = [], []
+    for one in devices:
+        new, window = _without_stuck(one, *coarse[one.key], idle_after_ms) if one.key in coarse else (one, None)
+        mended.append(new)
+        if window:
+            gaps.append(
+                Gap(
+                    reason="profiling activity stuck at 0 while GPU utilization says that kernels ran; "
+                    "the coarse utilization was used",
+                    where=f"{one.node or 'unknown node'}/{one.key.card}",
+                    window=window,
+                )
+            )
+    return mended, gaps
+
+
 def _longest_zero(device: Device) -> int:
-    longest = 0
-    for low, high in _stretches(device.ppb == 0, device):
-        longest = max(longest, int(device.end_ms[high - 1] - device.start_ms[low]))
-    return longest
+    return max(
+        (int(device.end_ms[high - 1] - device.start_ms[low]) for low, high in _stretches(device.ppb == 0, device)),
+        default=0,
+    )
 
 
 def _stretches(chosen: npt.NDArray[np.bool_], device: Device) -> list[tuple[int, int]]:
@@ -343,18 +354,21 @@ def _stretches(chosen: npt.NDArray[np.bool_], device: Device) -> list[tuple[int,
     return list(zip(first.tolist(), last.tolist(), strict=True))
 
 
-def _without_stuck(device: Device, coarse: Device, idle_after_ms: int) -> tuple[Device, Window | None]:
+def _without_stuck(
+    device: Device, coarse_ms: Ints, coarse: npt.NDArray[np.float64], idle_after_ms: int
+) -> tuple[Device, Window | None]:
     """The device with stuck stretches replaced by the coarse measure, and the window that they span."""
-    at = np.searchsorted(coarse.start_ms, device.start_ms, side="right") - 1
-    valid = (at >= 0) & (coarse.end_ms[np.maximum(at, 0)] > device.start_ms)
-    told = np.where(valid, coarse.ppb[np.maximum(at, 0)], UNKNOWN_PPB)
-    ppb = device.ppb.copy()
-    low, high = device.lo_ppb.copy(), device.hi_ppb.copy()
+    if not len(coarse_ms):
+        return device, None
+    at = np.maximum(np.searchsorted(coarse_ms, device.start_ms, side="right") - 1, 0)
+    fresh = np.abs(device.start_ms - coarse_ms[at]) <= device.end_ms - device.start_ms
+    told = np.where(fresh & ~np.isnan(coarse[at]), np.rint(np.nan_to_num(coarse[at]) * PPB), UNKNOWN_PPB)
+    ppb, low, high = device.ppb.copy(), device.lo_ppb.copy(), device.hi_ppb.copy()
     found: list[Window] = []
-    contradicted = (device.ppb == 0) & (told >= PPB // 20)
-    for first, last in _stretches(contradicted, device):
-        if device.end_ms[last - 1] - device.start_ms[first] >= idle_after_ms:
-            found.append(Window(int(device.start_ms[first]), int(device.end_ms[last - 1])))
+    for first, last in _stretches((device.ppb == 0) & (told >= PPB // 20), device):
+        span = Window(int(device.start_ms[first]), int(device.end_ms[last - 1]))
+        if span.length_ms >= idle_after_ms:
+            found.append(span)
             ppb[first:last] = told[first:last]
             low[first:last] = 0
             high[first:last] = told[first:last]

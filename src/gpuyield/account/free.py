@@ -55,9 +55,18 @@ class FreeSteps:
         )
 
 
-def bypassed_windows(free: Sequence[tuple[Device, Window]], threshold_ppb: int) -> dict[str, list[Window]]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bypass:
+    """When a free card was active; the truth of each edge lies within its slack before it."""
+
+    window: Window
+    from_slack_ms: int
+    to_slack_ms: int
+
+
+def bypassed_windows(free: Sequence[tuple[Device, Window]], threshold_ppb: int) -> dict[str, list[Bypass]]:
     """When a device without a holder was active, by node; windows of different cards may overlap."""
-    found: dict[str, list[Window]] = defaultdict(list)
+    found: dict[str, list[Bypass]] = defaultdict(list)
     for device, window in free:
         low = max(0, int(np.searchsorted(device.start_ms, window.from_ms, side="right")) - 1)
         high = int(np.searchsorted(device.start_ms, window.to_ms))
@@ -65,7 +74,18 @@ def bypassed_windows(free: Sequence[tuple[Device, Window]], threshold_ppb: int) 
         # A sample taken while somebody still held the card says nothing of the time after.
         active = active[device.start_ms[active] >= window.from_ms]
         spans = [Window(int(device.start_ms[at]), min(int(device.end_ms[at]), window.to_ms)) for at in active.tolist()]
-        found[device.node] += merge_windows(span for span in spans if span.length_ms)
+        for span in merge_windows(one for one in spans if one.length_ms):
+            first, last = (
+                int(np.searchsorted(device.start_ms, at, side="right")) - 1 for at in (span.from_ms, span.to_ms - 1)
+            )
+            before_ms = int(device.start_ms[first] - device.start_ms[first - 1]) if first else 0
+            found[device.node].append(
+                Bypass(
+                    window=span,
+                    from_slack_ms=min(before_ms, span.from_ms - window.from_ms),
+                    to_slack_ms=span.to_ms - int(device.start_ms[last]),
+                )
+            )
     return found
 
 

@@ -27,7 +27,8 @@ class NodeState:
     `cards` are physical; `broken` of them are known but not allocatable. `slices` is how many MIG slices a card
     has where devices are slices, `replicas` how many pods share one where they are shared; `single_slices` the
     slices of one whole-looking device where MIG instances are advertised as whole devices. `bridged` says that
-    kube-state-metrics was silent and the node was seen on both sides.
+    kube-state-metrics was silent and the node was seen on both sides. The change at `from_ms` is known from samples:
+    it truly came within `from_slack_ms` before it.
     """
 
     from_ms: int
@@ -42,6 +43,7 @@ class NodeState:
     single_slices: int | None = None
     bounded: bool = False
     bridged: bool = False
+    from_slack_ms: int = 0
 
     @property
     def usable(self) -> bool:
@@ -126,8 +128,13 @@ def _states_of(
             if gap and gap.reason not in gaps:
                 gaps[gap.reason] = gap
             if state and state.cards:
-                _append(made, state)
+                _append(made, replace(state, from_slack_ms=_slack(lines, low)))
     return tuple(made), list(gaps.values())
+
+
+def _slack(lines: dict[str, Timeline], at_ms: int) -> int:
+    changed = (line.at(at_ms) for line in lines.values())
+    return max((fact.interval_ms for fact in changed if fact and fact.from_ms == at_ms), default=0)
 
 
 def _answered(window: Window, present: Iterable[Window]) -> bool:
@@ -137,17 +144,13 @@ def _answered(window: Window, present: Iterable[Window]) -> bool:
 def _append(states: list[NodeState], state: NodeState) -> None:
     last = states[-1] if states else None
     if last and last.to_ms == state.from_ms and _same(last, state):
-        states[-1] = _with_end(last, state.to_ms)
+        states[-1] = replace(last, to_ms=state.to_ms)
     else:
         states.append(state)
 
 
 def _same(one: NodeState, other: NodeState) -> bool:
-    return _with_end(one, 0, from_ms=0) == _with_end(other, 0, from_ms=0)
-
-
-def _with_end(state: NodeState, to_ms: int, *, from_ms: int | None = None) -> NodeState:
-    return replace(state, to_ms=to_ms, from_ms=state.from_ms if from_ms is None else from_ms)
+    return replace(one, from_ms=0, to_ms=0, from_slack_ms=0) == replace(other, from_ms=0, to_ms=0, from_slack_ms=0)
 
 
 def _state_at(

@@ -81,8 +81,13 @@ class _Pieces:
         unready = [state for state in states if not state.ready]
         self.sure_until_ms = track.holding.to_ms - track.holding.to_slack_ms
         extra = [track.from_ms, track.to_ms, self.running_ms, self.sure_until_ms]
-        extra += [edge for state in unready for edge in (state.from_ms, state.to_ms)]
+        extra += [
+            edge for state in unready for edge in (state.from_ms - state.from_slack_ms, state.from_ms, state.to_ms)
+        ]
         extra += [edge for one in judging.segments for edge in (one.window.from_ms, one.window.to_ms)]
+        self.start = self.end = self.ppb = self.lo_ppb = self.hi_ppb = np.zeros(0, dtype=np.int64)
+        self.held = np.zeros(0, dtype=np.bool_)
+        self.first_sample_ever = False
         parts: list[Any] = [np.array(extra, dtype=np.int64), _within(cuts, track)]
         if device is not None:
             first = max(0, int(np.searchsorted(device.start_ms, track.from_ms, side="right")) - 1)
@@ -90,16 +95,19 @@ class _Pieces:
             self.start, self.end = device.start_ms[first:last], device.end_ms[first:last]
             self.ppb = device.ppb[first:last]
             self.lo_ppb, self.hi_ppb = device.lo_ppb[first:last], device.hi_ppb[first:last]
+            self.held = device.held[first:last]
             self.first_sample_ever = first == 0
             parts += [self.start, self.end]
-        edges = np.unique(np.concatenate(parts))
+        edges = _distinct(np.concatenate(parts))
         edges = edges[(edges >= track.from_ms) & (edges <= track.to_ms)]
         self.t0, self.t1 = edges[:-1], edges[1:]
         self._so_far = _shares_up_to(track, edges)
         self.share = np.diff(self._so_far)
         self.ready = np.ones(len(self.t0), dtype=np.bool_)
+        self.sure = self.t0 < self.sure_until_ms
         for state in unready:
             self.ready &= ~((self.t0 >= state.from_ms) & (self.t0 < state.to_ms))
+            self.sure &= ~((self.t0 >= state.from_ms - state.from_slack_ms) & (self.t0 < state.from_ms))
         self.running = self.t0 >= self.running_ms
         self._sample(track)
 
@@ -118,10 +126,22 @@ class _Pieces:
         start = self.start[at]
         self.base = _shares_up_to(track, start if track.whole else np.maximum(start, track.base_ms))
 
+    def last_before_gap(self) -> Bools:
+        """Whether a piece belongs to a sample that no other follows in time."""
+        if not len(self.start):
+            return np.zeros(len(self.t0), dtype=np.bool_)
+        return self.observed & ~self.held[np.maximum(self.sample, 0)]
+
     def busy_up_to(self, ends: bool) -> Ints:
         """Busy GPU time from the sample's start to each piece's start (or end)."""
         share = self._so_far[1:] if ends else self._so_far[:-1]
         return np.where(self.observed, self.activity * (share - self.base) // PPB, 0)
+
+
+def _distinct(edges: Ints) -> Ints:
+    ordered: Ints = np.sort(edges)
+    distinct: Ints = ordered[np.append(True, ordered[1:] != ordered[:-1])]
+    return distinct
 
 
 def _within(cuts: Ints, track: Track) -> Ints:
@@ -208,15 +228,18 @@ def _sorted_out(pieces: _Pieces, track: Track, idle: _IdleMarks, judging: Judgin
     def add(chosen: Bools, gpu_class: GpuClass, gpu_ms: Ints, lo: Ints, hi: Ints) -> None:
         at = np.flatnonzero(chosen)
         if len(at):
-            # Near an end that only samples tell, the pod may have been gone already.
-            sure = np.where(pieces.t0[at] < pieces.sure_until_ms, lo[at], 0)
-            rows.append((pieces.t0[at], CLASS_INDEX[gpu_class], gpu_ms[at], sure, hi[at]))
+            # Near an end that only samples tell, the pod may have been gone, or its node not ready, already.
+            rows.append(
+                (pieces.t0[at], CLASS_INDEX[gpu_class], gpu_ms[at], np.where(pieces.sure[at], lo[at], 0), hi[at])
+            )
 
     zero = np.zeros(len(share), dtype=np.int64)
     starting = ~pieces.running & pieces.ready
     add(starting, GpuClass.STARTING, share, share, share)
     blind = ~seen & ~starting
     add(blind, GpuClass.UNOBSERVED, share, zero, share)
+    # After the last sample before a gap the exporter may have been silent at once.
+    add(seen & (pieces.last_before_gap() | ~pieces.sure), GpuClass.UNOBSERVED, zero, zero, share)
     unsure = idle.last | idle.doubtful
     add(idle.idle, GpuClass.IDLE_HELD, share, np.where(unsure, 0, share), share)
     may_idle = idle.may & active
