@@ -21,6 +21,7 @@ from gpuyield.collect.prometheus import Prometheus
 from gpuyield.collect.state import Question, State, read_pod_nodes, read_state
 from gpuyield.ledger import Ledger
 from gpuyield.ledger.tables import COVERAGE, Activity, RunKind
+from gpuyield.model.declaration import Rules
 from gpuyield.model.evidence import Gap
 from gpuyield.units import DAY_MS, Window, day_name, day_window
 
@@ -31,13 +32,6 @@ SETTLE_MS = 90_000
 """The newest time that is left for the next collection: scrapes under way, and servers that hide it."""
 
 _SKEW_MS = 2_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CollectRules:
-    """What of the declared rules reading depends on."""
-
-    gap_limit_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +67,7 @@ def collect(
     source: Prometheus,
     ledger: Ledger,
     window: Window,
-    rules: CollectRules,
+    rules: Rules,
     now_ms: int,
     chunk_ms: int | None = None,
     refresh: bool = False,

@@ -44,6 +44,8 @@ class Endpoint:
     ca_pem: str = field(default="", repr=False)
     hint: str = ""
     """What to try when it is out of reach."""
+    access: str = ""
+    """What to try when it does not let us in."""
 
     @property
     def is_loopback(self) -> bool:
@@ -59,9 +61,10 @@ def endpoint(
     token_file: Path | None = None,
     ca_file: Path | None = None,
     headers_file: Path | None = None,
+    secrets: Secrets | None = None,
     hint: str = "",
 ) -> Endpoint:
-    """The endpoint of a URL, with what its files say.
+    """The endpoint of a URL, with what its files say on top of `secrets`.
 
     Raises:
         DeclarationError: No usable URL, a secret inside it, an unreadable file, or a secret that would travel
@@ -85,7 +88,10 @@ def endpoint(
     if headers_file is not None:
         headers.extend(_headers(headers_file, f"{declared_at}.headers_file", mistakes))
     ca_pem = "" if ca_file is None else _read(ca_file, f"{declared_at}.ca_file", mistakes)
-    secrets = Secrets(headers=tuple(headers))
+    given = secrets or Secrets()
+    named = {name.lower() for name, _ in headers}
+    headers.extend(one for one in given.headers if one[0].lower() not in named)
+    secrets = Secrets(headers=tuple(headers), client_certificate=given.client_certificate)
     if split is not None and not secrets.empty:
         _refuse_plain(split, declared_at, product, mistakes)
     if mistakes or split is None:

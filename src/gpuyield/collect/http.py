@@ -125,7 +125,8 @@ class HttpClient:
                 return SourceError(
                     f"{reason}: it does not let us in{f' ({said})' if said else ''}.",
                     where=where,
-                    fix=f"Give a token or header that may read: {self.where.declared_at}.token_file or headers_file.",
+                    fix=self.where.access
+                    or f"Give a token or header that may read: {self.where.declared_at}.token_file or headers_file.",
                 )
             case 404:
                 return SourceError(

@@ -99,6 +99,7 @@ class Prometheus:
         self._lock = threading.Lock()
         self._longest_ms: dict[str, int] = {}
         self._functions = True
+        self._posts = not http.where.access
 
     @property
     def queries(self) -> int:
@@ -204,6 +205,8 @@ class Prometheus:
         data = self._data(answer, expression)
         if data.result_type != "vector":
             return None
+        for row in data.result:
+            row.metric.pop("__name__", None)
         return [(row.metric, float(row.value[1])) for row in data.result if row.value is not None]
 
     def _piece(self, name: str, selector: str, piece: Window) -> list[_Row]:
@@ -238,7 +241,15 @@ class Prometheus:
         return data.result
 
     def _query(self, expression: str, at_ms: int) -> Answer:
-        return self._count(self.http.post("/api/v1/query", [("query", expression), ("time", _seconds(at_ms))]))
+        form = [("query", expression), ("time", _seconds(at_ms))]
+        if self._posts:
+            answer = self._count(self.http.post("/api/v1/query", form))
+            if answer.status not in (403, 405):
+                return answer
+        # A role that may only read may not send forms, through the API server's proxy least of all.
+        answer = self._count(self.http.get("/api/v1/query", form))
+        self._posts = self._posts and answer.status != 200
+        return answer
 
     def _is_too_much(self, answer: Answer) -> bool:
         return bool(_TOO_MUCH.search(self.http.excerpt(answer)))
