@@ -37,12 +37,16 @@ class Piece:
     idle: bool = False
 
 
-def true_waterfall(scenario: Scenario) -> dict[Key, Counter[str]]:
-    """GPU-ms by class, for each team and hour; classes unavailable, unallocated, bypassed, starting, and so on."""
+def true_waterfall(scenario: Scenario, *, all_seeing: bool = False) -> dict[Key, Counter[str]]:
+    """GPU-ms by class, for each team and hour; classes unavailable, unallocated, bypassed, starting, and so on.
+
+    `all_seeing`: what happened while an exporter was silent counts as if it had been seen. Else such time is
+    unobserved.
+    """
     sums: dict[Key, Counter[str]] = {}
     cards = [(node, card) for node in scenario.nodes for card in node.cards]
     for home, card in cards:
-        for piece in card_pieces(scenario, home, card):
+        for piece in card_pieces(scenario, home, card, all_seeing=all_seeing):
             team = team_of(piece.pod) if piece.pod else None
             for low, high in _by_hour(piece.low, piece.high):
                 cell = sums.setdefault((team, low - low % HOUR_MS), Counter())
@@ -74,14 +78,48 @@ def allocated_ms(scenario: Scenario) -> dict[str, int]:
     return held
 
 
-def card_pieces(scenario: Scenario, node: Node, card: str) -> list[Piece]:
+def has_exact_end(scenario: Scenario, uid: str) -> bool:
+    """Whether kube-state-metrics prints when this pod ended (or it has not): a deleted pod takes that with it."""
+    pod = next(pod for pod in scenario.pods if pod.uid == uid)
+    return pod.ended_ms is None or bool(pod.end_phase)
+
+
+def busy_and_slack_by_workload(scenario: Scenario, *, at_least_ms: int) -> dict[tuple[str, str], tuple[int, int]]:
+    """Busy GPU-ms of each workload that ran for so long, and what the edges of silences may add or take."""
+    busy: Counter[tuple[str, str]] = Counter()
+    ran: Counter[tuple[str, str]] = Counter()
+    slack: Counter[tuple[str, str]] = Counter()
+    cards = [(node, card) for node in scenario.nodes for card in node.cards]
+    for home, card in cards:
+        for piece in card_pieces(scenario, home, card):
+            if piece.pod is None or not piece.running:
+                continue
+            workload = workload_of(scenario, piece.pod)
+            length = piece.high - piece.low
+            ran[workload] += length // piece.pod.gpus
+            busy[workload] += sum(gpu_ms for name, gpu_ms in _classes(piece, length) if name == "busy")
+            slack[workload] += 0 if piece.observed and piece.ready else 2 * scenario.scrapes.interval_ms
+    return {one: (gpu_ms, slack[one]) for one, gpu_ms in busy.items() if ran[one] >= at_least_ms and gpu_ms}
+
+
+def workload_of(scenario: Scenario, pod: Pod) -> tuple[str, str]:
+    """The namespace and name of the top owner."""
+    if pod.owner_kind == "ReplicaSet":
+        return pod.namespace, pod.owner.rpartition("-")[0]
+    if pod.owner_kind == "Job":
+        job = next(job for job in scenario.jobs if pod.uid in job.uids)
+        return pod.namespace, job.cron or job.name
+    return pod.namespace, pod.owner
+
+
+def card_pieces(scenario: Scenario, node: Node, card: str, *, all_seeing: bool = False) -> list[Piece]:
     """A card's time, cut wherever anything changes, with idle spans marked."""
     window = scenario.window
     holders = [pod for pod in scenario.pods if card in pod.cards]
     silent = [
         one.window
         for one in scenario.silences
-        if one.exporter in (None, Exporter.DCGM) and one.node in (None, node.name)
+        if not all_seeing and one.exporter in (None, Exporter.DCGM) and one.node in (None, node.name)
     ]
     steps = scenario.activity[card]
     edges = {window.from_ms, window.to_ms}
