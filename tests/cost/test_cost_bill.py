@@ -98,7 +98,7 @@ def test_a_day_comes_out_at_the_cents_worked_by_hand() -> None:
     assert {team: row["total"] for team, row in rows.items()} == {"evals": "38.18", "support": "4.15", None: "77.19"}
     assert rows["evals"]["cost"] == {"underused": "5.81", "productive": "24.90", "lost.failed": "7.47"}
     assert document["bill"]["attributed"] == "119.52"
-    assert rows["evals"]["verified"] == {"value": 800, "lo": 800, "hi": 1000}
+    assert (rows["evals"]["verified"], rows["evals"]["verified_bounds"]) == (800, {"lo": 800, "hi": 1000})
     # busy 32.37, allocated 38.18, divided by 800; by 1,000 if all the rest is verified too
     forms = rows["evals"]["cost_per_verified_outcome"]
     assert (forms["busy"]["value"], forms["busy"]["lo"], forms["busy"]["hi"]) == ("0.040462", "0.032370", "0.040462")

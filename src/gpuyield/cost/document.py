@@ -38,7 +38,7 @@ def cost_document(cost: Cost) -> dict[str, Any]:
         "by": list(cost.by),
         "rows": [*rows, *rest],
         "total": _row(cost.total, None if cost.total.total is None else _cents(cost.total.total), cost.currency),
-        "verified": _verified(cost.total),
+        **_verified(cost.total),
         "cost_per_verified_outcome": _forms(cost.total, cost.currency),
         "gaps": [gap_document(one) for one in cost.gaps],
     }
@@ -100,7 +100,7 @@ def _row(row: CostRow, cents: int | None, currency: str | None) -> dict[str, Any
         },
         "total": None if cents is None else _text(cents, PLACES),
         "shared": money_text(row.shared),
-        "verified": _verified(row),
+        **_verified(row),
         "cost_per_verified_outcome": _forms(row, currency),
     }
 
@@ -120,9 +120,11 @@ def _bill(cost: Cost) -> dict[str, Any]:
     }
 
 
-def _verified(row: CostRow) -> dict[str, int] | None:
+def _verified(row: CostRow) -> dict[str, Any]:
     found = row.verified
-    return None if found is None else {"value": found.units, "lo": found.lo, "hi": found.hi}
+    if found is None:
+        return {"verified": None, "verified_bounds": None}
+    return {"verified": found.units, "verified_bounds": {"lo": found.lo, "hi": found.hi}}
 
 
 def _forms(row: CostRow, currency: str | None) -> dict[str, Any]:

@@ -1,0 +1,1 @@
+"""Decide: why the queue waits, the levers in order, and whether a purchase is needed."""
