@@ -46,6 +46,7 @@ CONFIG: Mapping[str, Any] = {
         "titleColor": MUTED,
         "titleFontSize": 11,
         "titleFontWeight": "normal",
+        "labelPadding": 6,
         "domainColor": GREY,
         "tickColor": GREY,
         "gridColor": FAINT,
@@ -163,45 +164,45 @@ def _key(part: str) -> str:
 
 
 def steps_over_time(rows: Sequence[Mapping[str, Any]], *, series: Sequence[str], unit: str) -> dict[str, Any]:
-    """Step lines over time. Rows have `series`, `at` (wall-clock ms), `when` and `gpus`."""
+    """Step lines over an area of what exists. Rows have `series`, `at` (wall-clock ms), `when` and `gpus`."""
     styles = {"exists": (SILVER, [1, 0]), "our plan": (BLUE, [1, 0]), "all started at once": (ORANGE, [6, 3])}
     chosen = [styles[name] for name in series]
+    x = {"field": "at", "type": "temporal", "title": None, "axis": _time_axis(), "scale": _WALL}
+    y = {
+        "field": "gpus",
+        "type": "quantitative",
+        "title": unit,
+        "axis": {"tickCount": 4, "tickMinStep": 1, "format": ",~r"},
+        "scale": {"domainMin": 0},
+    }
+    colour = {
+        "field": "series",
+        "type": "nominal",
+        "title": None,
+        "scale": {"domain": list(series), "range": [colour for colour, _ in chosen]},
+        "legend": {"symbolType": "stroke", "symbolSize": 300, "symbolStrokeWidth": 4},
+    }
+    dash = {
+        "field": "series",
+        "type": "nominal",
+        "title": None,
+        "scale": {"domain": list(series), "range": [dash for _, dash in chosen]},
+    }
+    exists = [row for row in rows if row["series"] == "exists"]
     return _spec(
         height=190,
-        data=list(rows),
+        data=[],
         layers=[
             {
-                "mark": {"type": "line", "interpolate": "step-after", "strokeCap": "butt"},
-                "encoding": {
-                    "x": {"field": "at", "type": "temporal", "title": None, "axis": _time_axis(), "scale": _WALL},
-                    "y": {
-                        "field": "gpus",
-                        "type": "quantitative",
-                        "title": unit,
-                        "axis": {"tickCount": 4, "tickMinStep": 1, "format": ",~r"},
-                        "scale": {"domainMin": 0},
-                    },
-                    "color": {
-                        "field": "series",
-                        "type": "nominal",
-                        "title": None,
-                        "scale": {"domain": list(series), "range": [colour for colour, _ in chosen]},
-                        "legend": {"symbolType": "stroke", "symbolSize": 300},
-                    },
-                    "strokeWidth": {
-                        "field": "series",
-                        "type": "nominal",
-                        "title": None,
-                        "scale": {"domain": list(series), "range": [8 if name == "exists" else 2.4 for name in series]},
-                    },
-                    "strokeDash": {
-                        "field": "series",
-                        "type": "nominal",
-                        "title": None,
-                        "scale": {"domain": list(series), "range": [dash for _, dash in chosen]},
-                    },
-                },
-            }
+                "data": {"values": exists},
+                "mark": {"type": "area", "interpolate": "step-after", "fill": SILVER, "fillOpacity": 0.45},
+                "encoding": {"x": x, "y": y},
+            },
+            {
+                "data": {"values": list(rows)},
+                "mark": {"type": "line", "interpolate": "step-after", "strokeCap": "butt", "strokeWidth": 2.4},
+                "encoding": {"x": x, "y": y, "color": colour, "strokeDash": dash},
+            },
         ],
         shared={},
     )
@@ -273,7 +274,7 @@ def _bars(
     }
 
 
-_WALL = {"type": "utc"}
+_WALL = {"type": "utc", "padding": 5}
 """Times are wall-clock ms of the reporting zone, so the drawing is the same wherever it is opened."""
 
 
@@ -281,14 +282,10 @@ def _time_axis() -> dict[str, Any]:
     return {
         "tickCount": 5,
         "labelOverlap": True,
-        "format": {
-            "hours": "%H:%M",
-            "minutes": "%H:%M",
-            "date": "%-d %b",
-            "day": "%-d %b",
-            "month": "%b",
-            "year": "%Y",
-        },
+        "labelExpr": (
+            "utchours(datum.value) || utcminutes(datum.value)"
+            " ? utcFormat(datum.value, '%H:%M') : utcFormat(datum.value, '%-d %b')"
+        ),
     }
 
 

@@ -31,6 +31,7 @@ def page_html(page: Page) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["tied"] = lambda text: str(text).replace(" %", "\N{NO-BREAK SPACE}%")
     charts = [chart for section in page.sections for chart in section.charts]
     return environment.get_template("page.html").render(
         page=page,
@@ -38,7 +39,7 @@ def page_html(page: Page) -> str:
         script=script,
         policy=_policy(style, script),
         drawings={chart.id: (_drawing(chart, _WIDE), _drawing(chart, _NARROW)) for chart in charts},
-        specs=_embedded_json({chart.id: chart.spec for chart in charts}),
+        specs=_embedded_json({chart.id: _compiled(chart) for chart in charts}),
     )
 
 
@@ -76,6 +77,12 @@ def _drawing(chart: Chart, width: int) -> str:
     # The figure itself carries the name and the description.
     svg = re.sub(r' (?:role|aria-[a-z]+)="[^"]*"', "", svg)
     return svg.replace("<svg ", '<svg aria-hidden="true" focusable="false" ', 1)
+
+
+def _compiled(chart: Chart) -> Any:
+    import vl_convert
+
+    return vl_convert.vegalite_to_vega({**chart.spec, "width": _WIDE})
 
 
 def _embedded_json(value: Any) -> str:

@@ -29,6 +29,7 @@ async function draw(place) {
   spec.width = Math.floor(stage.clientWidth);
   try {
     await vegaEmbed(stage, spec, {
+      mode: "vega",
       ast: true,
       actions: false,
       renderer: "svg",
