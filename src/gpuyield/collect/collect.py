@@ -33,6 +33,9 @@ SETTLE_MS = 90_000
 
 _SKEW_MS = 2_000
 
+CollectRules = Rules
+"""Reading depends on `gap_limit_ms` alone."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DayProgress:

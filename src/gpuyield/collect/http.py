@@ -10,6 +10,7 @@ import logging
 import random
 import ssl
 import time
+import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
@@ -93,9 +94,11 @@ class HttpClient:
             },
         )
 
+        self._closing = weakref.finalize(self, self._client.close)
+
     def close(self) -> None:
-        """Give the connections back."""
-        self._client.close()
+        """Give the connections back; it happens by itself when nobody holds the client any more."""
+        self._closing()
 
     def get(self, path: str, query: Mapping[str, str] | list[tuple[str, str]] | None = None) -> Answer:
         """The answer to a GET of a path below the endpoint's URL."""
