@@ -39,7 +39,10 @@ class Mode:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A job with names resolved; `deadline_ms` is its own, `before` and `after` are indices of tasks."""
+    """A job with names resolved; `deadline_ms` is its own, `before` and `after` are indices of tasks.
+
+    `limit_ms` is the latest end that binds in every plan: its deadline, and the fixed start of one that waits for it.
+    """
 
     index: int
     job: PlanJob
@@ -49,6 +52,7 @@ class Task:
     due_ms: int | None
     weight: Decimal
     fixed_ms: int | None
+    limit_ms: int | None
     before: tuple[int, ...]
     after: tuple[int, ...]
 
@@ -96,7 +100,8 @@ def arrange(problem: Problem) -> Board:
             followers[one].append(at)
     return Board(
         tasks=tuple(
-            _task(at, job, resources, before[at], tuple(followers[at])) for at, job in enumerate(jobs)
+            _task(at, job, resources, before[at], [(one, _fixed(jobs[one])) for one in followers[at]])
+            for at, job in enumerate(jobs)
         ),
         resources=resources,
         steps=tuple(tuple(problem.capacity.steps[name]) for name in resources),
@@ -129,7 +134,11 @@ def in_order(wanted: Iterable[int], before: Sequence[tuple[int, ...]]) -> list[i
 
 
 def _task(
-    at: int, job: PlanJob, resources: Sequence[str], before: tuple[int, ...], after: tuple[int, ...]
+    at: int,
+    job: PlanJob,
+    resources: Sequence[str],
+    before: tuple[int, ...],
+    followers: Sequence[tuple[int, int | None]],
 ) -> Task:
     known = {name: index for index, name in enumerate(resources)}
     modes = [
@@ -142,7 +151,9 @@ def _task(
         for number, shape in enumerate(job.shapes)
         if all(name in known for name in shape.demand)
     ]
-    fixed = job.started_ms if job.started_ms is not None else job.pinned_ms
+    limits = [fixed for _, fixed in followers if fixed is not None]
+    if job.deadline_ms is not None:
+        limits.append(job.deadline_ms)
     return Task(
         index=at,
         job=job,
@@ -151,10 +162,15 @@ def _task(
         deadline_ms=job.deadline_ms,
         due_ms=job.due_ms,
         weight=job.weight,
-        fixed_ms=fixed,
+        fixed_ms=_fixed(job),
+        limit_ms=min(limits, default=None),
         before=before,
-        after=after,
+        after=tuple(one for one, _ in followers),
     )
+
+
+def _fixed(job: PlanJob) -> int | None:
+    return job.started_ms if job.started_ms is not None else job.pinned_ms
 
 
 def gpus_of(shape: Shape) -> int:

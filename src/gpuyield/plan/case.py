@@ -80,6 +80,12 @@ class Case:
         )
         return Case.of(replace(self.problem, jobs=jobs))
 
+    def without_deadlines(self, names: Iterable[str]) -> Case:
+        """The same where these jobs may end whenever they do."""
+        loose = set(names)
+        jobs = tuple(replace(job, deadline_ms=None) if job.id in loose else job for job in self.problem.jobs)
+        return Case.of(replace(self.problem, jobs=jobs))
+
     def without(self, dropped: Iterable[str]) -> Case:
         """The same without some jobs; those that waited for them no longer do."""
         gone = set(dropped)
@@ -172,7 +178,7 @@ def complete(case: Case, placed: Mapping[int, Placement]) -> Schedule:
         earliest = max([task.release_ms, *(one.end_ms for one in before if one is not None)])
         fits = []
         for mode in task.modes:
-            last = NEVER if task.deadline_ms is None else task.deadline_ms - mode.duration_ms
+            last = NEVER if task.limit_ms is None else task.limit_ms - mode.duration_ms
             start_ms = profile.earliest(mode, earliest, last)
             if start_ms is not None:
                 fits.append(Placement(mode, start_ms))
@@ -200,7 +206,10 @@ def prove(case: Case, budget: Budget, *, known_none: bool | None = None) -> Cert
     `known_none` says what the exact lane already knows, None: it has not been asked.
     """
     if case.hard_impossible:
-        return impossible_certificate(case.board, case.hard_impossible)
+        roots = [one for one in case.hard_impossible if not one.is_behind]
+        return impossible_certificate(
+            case.board, roots or [one for one in case.impossible if not one.is_behind]
+        )
     over = worst_overload(case)
     if over:
         resource, span = over

@@ -22,7 +22,10 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Impossible:
-    """A job, the reason, and its two figures: ms for time, an amount for width, names for flavors."""
+    """A job, the reason, and its two figures: ms for time, an amount for width, names for flavors.
+
+    A chain with a name in `need` waits for that job, which is itself impossible; no certificate lists it.
+    """
 
     task: int
     reason: Reason
@@ -30,12 +33,40 @@ class Impossible:
     have: int | tuple[str, ...]
     resource: str | None = None
 
+    @property
+    def is_behind(self) -> bool:
+        """It is impossible only because one that it waits for is."""
+        return self.reason is Reason.CHAIN and not isinstance(self.need, int)
+
 
 def impossible_jobs(board: Board, steps: Sequence[Steps], windows: Windows) -> list[Impossible]:
     """Every job that cannot be run in time even on an empty cluster, in the order of ids."""
     empty = Profile(steps)
-    found = [one for task in board.tasks if (one := _impossible(board, empty, windows, task))]
-    return sorted(found, key=lambda one: board.tasks[one.task].job.id)
+    found: dict[int, Impossible] = {}
+    unusable: set[int] = set()
+    for at in board.topological:
+        task = board.tasks[at]
+        one = _impossible(board, empty, windows, task)
+        stuck = next((before for before in task.before if before in unusable), None)
+        if one is None and stuck is not None:
+            behind = board.tasks[stuck].job.id
+            one = Impossible(task=at, reason=Reason.CHAIN, need=(behind,), have=())
+        if one is not None:
+            found[at] = one
+        if stuck is not None or not _usable(windows, task):
+            unusable.add(at)
+    return sorted(found.values(), key=lambda one: board.tasks[one.task].job.id)
+
+
+def _usable(windows: Windows, task: Task) -> bool:
+    """Whether some shape is held by the capacity and long enough before its own deadline, as early as it may start."""
+    head = windows.heads[task.index]
+    if task.fixed_ms is not None and head > task.fixed_ms:
+        return False
+    return any(
+        task.deadline_ms is None or head + mode.duration_ms <= task.deadline_ms
+        for mode in windows.held[task.index]
+    )
 
 
 def _impossible(board: Board, empty: Profile, windows: Windows, task: Task) -> Impossible | None:
@@ -47,6 +78,7 @@ def _impossible(board: Board, empty: Profile, windows: Windows, task: Task) -> I
     head = windows.heads[task.index]
     deadline = task.deadline_ms
     if deadline is not None and release + shortest > deadline:
+        # Longer than its window, whatever the cluster.
         have = max(0, deadline - release)
         return Impossible(task=task.index, reason=Reason.TOO_LONG, need=shortest, have=have)
     if any(_fits_alone(empty, task, mode, head, deadline) for mode in task.modes):
@@ -58,13 +90,59 @@ def _impossible(board: Board, empty: Profile, windows: Windows, task: Task) -> I
 
 def _fits_alone(empty: Profile, task: Task, mode: Mode, head: int, deadline: int | None) -> bool:
     if task.fixed_ms is not None:
+        if head > task.fixed_ms:
+            return False
         end = task.fixed_ms + mode.duration_ms
         start = max(task.fixed_ms, 0)
         if deadline is not None and end > deadline:
             return False
         return end <= start or empty.fits(mode.demand, start, end)
+    if task.job.restart_ms is not None:
+        return _fits_in_parts(empty, mode, head, deadline, task.job.restart_ms)
     last = NEVER if deadline is None else deadline - mode.duration_ms
     return empty.earliest(mode, head, last) is not None
+
+
+def _fits_in_parts(empty: Profile, mode: Mode, head: int, deadline: int | None, restart_ms: int) -> bool:
+    """Whether the spans in which the demand is there, longest first and each further one less a restart, suffice."""
+    end = NEVER if deadline is None else deadline
+    parts, since = [], None
+    times = [*empty.times, NEVER]
+    for at, (low, high) in enumerate(zip(times, times[1:], strict=False)):
+        there = all(empty.free[resource][at] >= amount for resource, amount in mode.demand)
+        start, stop = max(low, head), min(high, end)
+        if there and stop > start:
+            since = start if since is None else since
+            if stop == end:
+                parts.append(stop - since)
+        elif since is not None:
+            parts.append(low - since)
+            since = None
+    got = 0
+    for number, part in enumerate(sorted(parts, reverse=True)):
+        got = max(got, got + part - (restart_ms if number else 0))
+    return got >= mode.duration_ms
+
+
+def on_time_alone(board: Board, steps: Sequence[Steps], windows: Windows) -> list[bool]:
+    """Per task: whether it could end by the earlier of deadline and due time if nothing else bound anything."""
+    empty = Profile(steps)
+    stuck: set[int] = set()
+    found = [False] * len(board.tasks)
+    for at in board.topological:
+        task = board.tasks[at]
+        head = windows.heads[at]
+        blocked = any(one in stuck or not _startable(windows, board.tasks[one]) for one in task.before)
+        if blocked:
+            stuck.add(at)
+        wanted = min((end for end in (task.deadline_ms, task.due_ms) if end is not None), default=None)
+        found[at] = not blocked and any(_fits_alone(empty, task, mode, head, wanted) for mode in task.modes)
+    return found
+
+
+def _startable(windows: Windows, task: Task) -> bool:
+    late = task.fixed_ms is not None and windows.heads[task.index] > task.fixed_ms
+    return bool(windows.held[task.index]) and not late
 
 
 def _too_wide(board: Board, empty: Profile, task: Task, head: int, deadline: int | None) -> Impossible:

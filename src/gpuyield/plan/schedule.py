@@ -95,6 +95,9 @@ def serial_schedule(
         if found is not None:
             profile.reserve(found.mode.demand, found.start_ms, found.end_ms)
             placed[at] = found
+    for task in board.tasks:
+        if task.fixed_ms is not None and any(placed[one] is None for one in task.before):
+            placed[task.index] = None
     return Schedule(placed)
 
 
@@ -118,17 +121,13 @@ def _choose(
 ) -> Placement | None:
     if len(task.modes) == 1:
         mode = task.modes[0]
-        last = NEVER
-        if task.deadline_ms is not None and not manner.overrun:
-            last = task.deadline_ms - mode.duration_ms
+        last = _last_start(task, mode, manner)
         start = profile.earliest(mode, not_before, last)
         return None if start is None else Placement(mode, start)
-    binding = task.deadline_ms
     wish = min((at for at in (tail, task.due_ms) if at is not None), default=None)
     found: list[Placement] = []
     for mode in task.modes:
-        last = NEVER if binding is None or manner.overrun else binding - mode.duration_ms
-        start = profile.earliest(mode, not_before, last)
+        start = profile.earliest(mode, not_before, _last_start(task, mode, manner))
         if start is not None:
             found.append(Placement(mode, start))
     if not found:
@@ -140,6 +139,13 @@ def _choose(
     if manner.choice is ShapeChoice.CHEAPEST and cost is not None and (in_time or wish is None):
         return min(in_time or found, key=lambda one: (cost(one.mode), one.end_ms, one.mode.shape))
     return min(found, key=lambda one: (one.end_ms, one.mode.gpus * one.mode.duration_ms, one.mode.shape))
+
+
+def _last_start(task: Task, mode: Mode, manner: Manner) -> int:
+    limit = task.limit_ms
+    if limit is None or (manner.overrun and limit == task.deadline_ms):
+        return NEVER
+    return limit - mode.duration_ms
 
 
 def list_orders(board: Board, windows: Windows) -> list[list[int]]:
@@ -201,7 +207,7 @@ def merit_of(board: Board, schedule: Schedule) -> Merit:
             late += one.end_ms - task.deadline_ms
         elif task.due_ms is not None and one.end_ms > task.due_ms:
             late += one.end_ms - task.due_ms
-        else:
+        elif task.deadline_ms is not None or task.due_ms is not None:
             weight += task.weight
     return Merit(met, weight, run, -late, -schedule.end_ms())
 

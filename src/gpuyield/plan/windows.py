@@ -16,10 +16,11 @@ from gpuyield.plan.profile import NEVER, most_between
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """Per task: head, tail and the modes that are usable between them (none: it cannot meet its deadline)."""
+    """Per task: head, tail, the modes that the capacity holds at some instant, and those that also fit between."""
 
     heads: tuple[int, ...]
     tails: tuple[int | None, ...]
+    held: tuple[tuple[Mode, ...], ...]
     modes: tuple[tuple[Mode, ...], ...]
 
     def latest_start(self, task: int, mode: Mode) -> int | None:
@@ -41,22 +42,21 @@ def windows_of(
     heads = [0] * len(board.tasks)
     for at in board.topological:
         task = board.tasks[at]
-        if task.fixed_ms is not None:
-            heads[at] = task.fixed_ms
-            continue
-        heads[at] = max(
-            [task.release_ms, *(heads[one] + shortest[one] for one in task.before)],
-        )
+        own = task.release_ms if task.fixed_ms is None else task.fixed_ms
+        heads[at] = max([own, *(heads[one] + shortest[one] for one in task.before if held[one])])
     tails: list[int | None] = [None] * len(board.tasks)
     for at in reversed(board.topological):
-        own = _deadline(board.tasks[at], deadlines)
-        follow = [tail - shortest[one] for one in board.tasks[at].after if (tail := tails[one]) is not None]
-        bounds = follow if own is None else [own, *follow]
-        tails[at] = min(bounds) if bounds else None
+        task = board.tasks[at]
+        own_end = _deadline(task, deadlines)
+        bounds = [tail - shortest[one] for one in task.after if (tail := tails[one]) is not None]
+        bounds.extend(fixed for one in task.after if (fixed := board.tasks[one].fixed_ms) is not None)
+        if own_end is not None:
+            bounds.append(own_end)
+        tails[at] = min(bounds, default=None)
     modes = tuple(
         tuple(mode for mode in held[at] if _fits(heads[at], tails[at], mode)) for at in range(len(board.tasks))
     )
-    return Windows(heads=tuple(heads), tails=tuple(tails), modes=modes)
+    return Windows(heads=tuple(heads), tails=tuple(tails), held=tuple(held), modes=modes)
 
 
 def _deadline(task: Task, deadlines: Mapping[int, int | None] | None) -> int | None:

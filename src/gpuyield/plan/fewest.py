@@ -1,0 +1,223 @@
+"""The fewest of one resource, as a constant amount, that meets all deadlines: a witness and a proven floor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from gpuyield.model.plan import Certificate, GpuNeed, Run
+from gpuyield.plan.board import Steps
+from gpuyield.plan.budget import Budget
+from gpuyield.plan.case import (
+    BOTH_CHOICES,
+    SETTLED_TASKS,
+    Case,
+    find_plan,
+    rule_schedules,
+    search_tree,
+    wide_gangs,
+)
+from gpuyield.plan.exact import bound_tasks
+from gpuyield.plan.level import Movable, level, peak
+from gpuyield.plan.overload import forced_jobs, interval_certificate, tightest
+from gpuyield.plan.profile import constant
+from gpuyield.plan.schedule import Placement, Schedule, meets_all
+
+PLENTY = 1 << 40
+"""More of a resource than any set of jobs of a problem can hold at once."""
+LEVEL_WORK_PER_JOB = 8
+
+
+def fewest(case: Case, resource: int, known: Sequence[Schedule], budget: Budget) -> GpuNeed:
+    """The need of one resource; `known` are schedules of the same jobs that meet all deadlines.
+
+    The amount is constant from the origin on, whatever its calendar; other resources keep theirs.
+    """
+    name = case.board.resources[resource]
+    available = _at_origin(case.steps[resource])
+    roomy = case.with_steps(resource, constant(case.steps[resource], _plenty(case)))
+    floor, certificate = _floor(case, roomy, resource)
+    if roomy.impossible:
+        return GpuNeed(
+            resource=name, available=available, needed=None, lower_bound=floor, certificate=certificate
+        )
+    best = _best_known(roomy, resource, known)
+    best = _levelled(roomy, resource, floor, best, budget)
+    best = _searched(case, roomy, resource, floor, best, budget)
+    if best is not None:
+        floor, certificate, best = _closed(case, resource, floor, certificate, best, budget)
+    return GpuNeed(
+        resource=name,
+        available=available,
+        needed=None if best is None else best[0],
+        lower_bound=floor,
+        witness={} if best is None else best[1],
+        certificate=certificate,
+    )
+
+
+_Found = tuple[int, Mapping[str, Run]]
+
+
+def _at_origin(steps: Steps) -> int:
+    found = 0
+    for from_ms, amount in steps:
+        if from_ms <= 0:
+            found = amount
+    return found
+
+
+def _plenty(case: Case) -> int:
+    return min(
+        PLENTY,
+        sum(max((mode.gpus + _widest(mode.demand) for mode in task.modes), default=0) for task in case.board.tasks)
+        + 1,
+        10**9,
+    )
+
+
+def _widest(demand: Sequence[tuple[int, int]]) -> int:
+    return max((amount for _, amount in demand), default=0)
+
+
+def _floor(case: Case, roomy: Case, resource: int) -> tuple[int, Certificate | None]:
+    """The best of the interval bound and the width of a gang that must run on it, with its certificate."""
+    floor, certificate = 0, None
+    forced = forced_jobs(roomy.board, roomy.windows, resource)
+    span = tightest(forced, ())
+    if span:
+        floor = span.extra
+        certificate = interval_certificate(
+            roomy.board, case.steps, roomy.windows, resource, span.from_ms, span.to_ms
+        )
+    if len(forced) and int(forced.demands.max()) > floor:
+        widest = int(forced.demands.argmax())
+        floor = int(forced.demands[widest])
+        name = roomy.board.tasks[int(forced.tasks[widest])].job.id
+        certificate = {"kind": "search", "branches": [{"closed": "impossible", "id": name}]}
+    return _raised_by_gangs(case, resource, floor, certificate)
+
+
+def _raised_by_gangs(
+    case: Case, resource: int, floor: int, certificate: Certificate | None
+) -> tuple[int, Certificate | None]:
+    """The floor, raised while gangs too wide for each other outlast their window on that amount."""
+    if len(case.board.tasks) > 2_000:
+        return floor, certificate
+    while floor:
+        trial = case.with_steps(resource, constant(case.steps[resource], floor))
+        if trial.impossible:
+            return floor, certificate
+        wide = wide_gangs(trial)
+        if wide is None or wide["resource"] != case.board.resources[resource]:
+            return floor, certificate
+        floor, certificate = floor + 1, wide
+    return floor, certificate
+
+
+def _best_known(roomy: Case, resource: int, known: Sequence[Schedule]) -> _Found | None:
+    found: _Found | None = None
+    for schedule in known:
+        if meets_all(roomy.board, schedule) and not schedule.missing():
+            height = peak_of(schedule, resource)
+            if found is None or height < found[0]:
+                found = (height, roomy.runs(schedule))
+    return found
+
+
+def peak_of(schedule: Schedule, resource: int) -> int:
+    """The most of a resource that a schedule holds at once from the origin on."""
+    runs = [one for one in schedule.placed if one is not None and one.mode.amount(resource) and one.end_ms > 0]
+    if not runs:
+        return 0
+    starts = np.array([max(0, one.start_ms) for one in runs], dtype=np.int64)
+    ends = np.array([one.end_ms for one in runs], dtype=np.int64)
+    demands = np.array([one.mode.amount(resource) for one in runs], dtype=np.int64)
+    return peak(starts, ends, demands)
+
+
+def _levelled(roomy: Case, resource: int, floor: int, best: _Found | None, budget: Budget) -> _Found | None:
+    """A plan by levelling, where every job is free to move alone: one shape, one resource, no precedence."""
+    board = roomy.board
+    tasks = [task for task in board.tasks if task.fixed_ms is None]
+    simple = (
+        len(tasks) == len(board.tasks)
+        and len(tasks) > SETTLED_TASKS
+        and not board.chained
+        and all(len(task.modes) == 1 and len(task.modes[0].demand) == 1 for task in tasks)
+        and all(task.deadline_ms is not None for task in tasks)
+        and all(task.modes[0].demand[0][0] == resource for task in tasks)
+    )
+    if not simple or (best is not None and best[0] <= floor):
+        return best
+    jobs = Movable(
+        heads=np.array([task.release_ms for task in tasks], dtype=np.int64),
+        tails=np.array([task.deadline_ms for task in tasks], dtype=np.int64),
+        durations=np.array([task.modes[0].duration_ms for task in tasks], dtype=np.int64),
+        demands=np.array([task.modes[0].demand[0][1] for task in tasks], dtype=np.int64),
+    )
+    share = budget.share(LEVEL_WORK_PER_JOB * len(tasks))
+    starts = level(jobs, max(1, floor), share)
+    budget.settle(share)
+    height = peak(starts, starts + jobs.durations, jobs.demands)
+    if best is not None and best[0] <= height:
+        return best
+    schedule = Schedule(
+        [Placement(task.modes[0], int(start)) for task, start in zip(tasks, starts, strict=True)]
+    )
+    return (height, roomy.runs(schedule))
+
+
+def _searched(
+    case: Case, roomy: Case, resource: int, floor: int, best: _Found | None, budget: Budget
+) -> _Found | None:
+    """Fewer and fewer, by halving, as long as a list rule finds a plan."""
+    if best is None:
+        for schedule in rule_schedules(roomy, budget, BOTH_CHOICES):
+            if meets_all(roomy.board, schedule) and not schedule.missing():
+                height = peak_of(schedule, resource)
+                if best is None or height < best[0]:
+                    best = (height, roomy.runs(schedule))
+    if best is None and len(bound_tasks(roomy.board, roomy.windows)) <= SETTLED_TASKS:
+        found = find_plan(roomy, budget, rules=False).schedule
+        if found is not None and not found.missing():
+            best = (peak_of(found, resource), roomy.runs(found))
+    if best is None:
+        return None
+    low, high = floor, best[0]
+    while low < high:
+        middle = (low + high) // 2
+        if not budget.spend(len(case.board.tasks)):
+            return best
+        trial = case.with_steps(resource, constant(case.steps[resource], middle))
+        hit = None
+        for schedule in rule_schedules(trial, budget, BOTH_CHOICES, first_only=True):
+            if meets_all(trial.board, schedule) and not schedule.missing():
+                hit = schedule
+        if hit is None:
+            low = middle + 1
+        else:
+            height = peak_of(hit, resource)
+            best, high = (height, trial.runs(hit)), min(middle, height)
+    return best
+
+
+def _closed(
+    case: Case, resource: int, floor: int, certificate: Certificate | None, best: _Found, budget: Budget
+) -> tuple[int, Certificate | None, _Found]:
+    """For small problems: one less at a time until there is a plan on the floor, or a proof that one less is not enough."""
+    if len(bound_tasks(case.board, case.windows)) > SETTLED_TASKS:
+        return floor, certificate, best
+    while best[0] > floor:
+        trial = case.with_steps(resource, constant(case.steps[resource], best[0] - 1))
+        found = find_plan(trial, budget)
+        if found.schedule is not None and not found.schedule.missing():
+            best = (peak_of(found.schedule, resource), trial.runs(found.schedule))
+            continue
+        if found.none_exists and not trial.hard_impossible:
+            tree = search_tree(trial, budget)
+            if tree is not None:
+                return best[0], tree, best
+        return floor, certificate, best
+    return floor, certificate, best

@@ -1,0 +1,315 @@
+"""Make a plan: look, prove, improve, and say what would help. Deterministic by seed and work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+
+from gpuyield.model.job import PlanObjective, Problem
+from gpuyield.model.plan import (
+    Certificate,
+    GpuNeed,
+    JobStatus,
+    ObjectiveValue,
+    Plan,
+    PlannedJob,
+    PlanStatus,
+    Proof,
+    Run,
+    StoppedBecause,
+)
+from gpuyield.plan.budget import Budget, never
+from gpuyield.plan.case import BOTH_CHOICES, Case, find_plan, prove, rule_schedules
+from gpuyield.plan.explain import Clock, explain, why_given_up, why_impossible, why_then
+from gpuyield.plan.fewest import PLENTY, fewest, peak_of
+from gpuyield.plan.improve import fewest_given_up, squeaky_wheel
+from gpuyield.plan.objective import (
+    chosen_resource,
+    makespan_objective,
+    mode_costs,
+    on_time_objective,
+    on_time_shares,
+    shorten,
+    unlimited,
+)
+from gpuyield.plan.profile import NEVER
+from gpuyield.plan.relax import relaxations
+from gpuyield.plan.schedule import Manner, Placement, Schedule, ShapeChoice, meets_all, merit_of
+
+DEFAULT_WORK = 400_000
+"""Placements that a plan may try: a few seconds in plain Python."""
+
+
+def make_plan(
+    problem: Problem,
+    *,
+    seed: int = 0,
+    work: int = DEFAULT_WORK,
+    should_stop: Callable[[], bool] = never,
+    prices: Mapping[str, Decimal] | None = None,
+) -> Plan:
+    """The best plan found, what is proven about it, and what would make it fit.
+
+    `work` bounds the search in placements of a job; `should_stop` is a cap from outside (a clock). `prices` per unit
+    of a resource and hour are needed for objective cheapest.
+
+    Raises:
+        PlanError: The problem cannot be built: all that is wrong with it.
+    """
+    return _Maker(problem, seed, Budget(work, should_stop), prices).plan()
+
+
+@dataclass(slots=True)
+class _Known:
+    """The best schedule so far, and what is proven or merely known about the hard deadlines."""
+
+    schedule: Schedule
+    certificate: Certificate | None = None
+    none_exists: bool = False
+
+
+class _Maker:
+    def __init__(
+        self, problem: Problem, seed: int, budget: Budget, prices: Mapping[str, Decimal] | None
+    ) -> None:
+        self.given = Case.of(problem)
+        self.problem, self.seed, self.budget, self.prices = problem, seed, budget, prices
+        self.chosen: int | None = None
+        self.case = self.given
+        if problem.objective is PlanObjective.FEWEST_GPUS:
+            self.chosen = chosen_resource(self.given)
+            self.case = unlimited(self.given, self.chosen, _enough(self.given))
+        self.costs = None
+        if problem.objective is PlanObjective.CHEAPEST:
+            self.costs = mode_costs(self.given, prices or {})
+
+    def plan(self) -> Plan:
+        known = self._look()
+        needs = self._needs(known)
+        self._adopt(known, needs)
+        objective = self._objective(known, needs)
+        status = self._status(known, objective)
+        relaxed = []
+        if status in (PlanStatus.INFEASIBLE, PlanStatus.UNKNOWN):
+            relaxed = relaxations(self.case, known.schedule, known.certificate, self.budget)
+        jobs = self._jobs(known.schedule)
+        at_once = {
+            self.given.board.resources[at]: started_at_once(self.given, at)
+            for at in self.given.board.gpu_resources()
+        }
+        statuses = {one.id: one.status for one in jobs}
+        return Plan(
+            status=status,
+            objective=objective,
+            jobs=jobs,
+            gpus=tuple(needs),
+            on_time=on_time_shares(self.case.board, known.schedule),
+            certificate=known.certificate if status is PlanStatus.INFEASIBLE else None,
+            proof=self._proof(known, status),
+            explanation=explain(
+                self.case, known.schedule, statuses, status, known.certificate, needs, relaxed, at_once
+            ),
+            relaxations=tuple(relaxed),
+            peak_if_started_at_once=at_once,
+            seed=self.seed,
+            stopped_because=self._stopped(status, objective),
+        )
+
+    def _look(self) -> _Known:
+        """List rules, then a proof that is cheap, then the exact lane, then whatever improves."""
+        case = self.case
+        schedules = rule_schedules(case, self.budget, self._manners())
+        known = _Known(max(schedules, key=self._merit))
+        if meets_all(case.board, known.schedule):
+            return self._polished(known)
+        if case.hard_impossible:
+            known.certificate = prove(case, self.budget)
+        else:
+            found = find_plan(case, self.budget, rules=False)
+            if found.schedule is not None:
+                known.schedule = found.schedule
+                return self._polished(known)
+            known.none_exists = found.none_exists
+            known.certificate = prove(case, self.budget, known_none=found.none_exists)
+        least = fewest_given_up(case, self.budget)
+        if least is not None and self._merit(least) > self._merit(known.schedule):
+            known.schedule = least
+        elif least is None:
+            self._improve(known)
+        return known
+
+    def _polished(self, known: _Known) -> _Known:
+        """All deadlines are met: now the objective."""
+        if self.problem.objective is PlanObjective.MAKESPAN:
+            known.schedule = shorten(self.case, known.schedule, self.budget)
+        elif any(
+            task.due_ms is not None and one is not None and one.end_ms > task.due_ms
+            for task, one in zip(self.case.board.tasks, known.schedule.placed, strict=True)
+        ):
+            self._improve(known)
+        return known
+
+    def _improve(self, known: _Known) -> None:
+        share = self.budget.share(self.budget.left // 3)
+        better = squeaky_wheel(self.case, known.schedule, self.seed, share)
+        self.budget.settle(share)
+        if self._merit(better) > self._merit(known.schedule):
+            known.schedule = better
+
+    def _manners(self) -> Sequence[Manner]:
+        if self.costs is not None:
+            costs = self.costs
+            return (Manner(ShapeChoice.CHEAPEST, cost=lambda mode: costs[mode]), *BOTH_CHOICES)
+        return BOTH_CHOICES
+
+    def _merit(self, schedule: Schedule) -> tuple[object, ...]:
+        merit = merit_of(self.case.board, schedule)
+        if self.costs is not None and merit.all_met:
+            return (True, -self._cost(schedule), merit)
+        if self.problem.objective is PlanObjective.MAKESPAN:
+            return (merit.all_met, not schedule.missing(), -schedule.end_ms(), merit)
+        return (merit.all_met, 0, merit)
+
+    def _cost(self, schedule: Schedule) -> Decimal:
+        assert self.costs is not None
+        return sum((self.costs[one.mode] for one in schedule.placed if one is not None), start=Decimal(0))
+
+    def _needs(self, known: _Known) -> list[GpuNeed]:
+        """The need of each GPU resource; with objective fewest-gpus that of the chosen one alone."""
+        schedules = [known.schedule]
+        if self.chosen is not None:
+            return [fewest(self.given, self.chosen, schedules, self.budget)]
+        which = self.case.board.gpu_resources()
+        found = []
+        for at in which:
+            share = self.budget.share(self.budget.left // (2 * len(which)))
+            found.append(fewest(self.case, at, schedules, share))
+            self.budget.settle(share)
+        return found
+
+    def _adopt(self, known: _Known, needs: Sequence[GpuNeed]) -> None:
+        """Take a witness as the plan where the GPUs that exist suffice for it and nothing better is known."""
+        case = self.case
+        if self.chosen is not None:
+            if needs[0].needed is not None:
+                known.schedule = self._schedule(needs[0].witness)
+                known.certificate = None
+            return
+        if meets_all(case.board, known.schedule):
+            return
+        for need in needs:
+            at = case.board.resources.index(need.resource)
+            if need.needed is None or need.needed > _least_there(case, at):
+                continue
+            known.schedule, known.certificate = self._schedule(need.witness), None
+            return
+
+    def _schedule(self, runs: Mapping[str, Run]) -> Schedule:
+        placed: list[Placement | None] = []
+        for task in self.case.board.tasks:
+            run = runs.get(task.job.id)
+            modes = {mode.shape: mode for mode in task.modes}
+            placed.append(None if run is None else Placement(modes[run.shape], run.start_ms))
+        return Schedule(placed)
+
+    def _objective(self, known: _Known, needs: Sequence[GpuNeed]) -> ObjectiveValue:
+        match self.problem.objective:
+            case PlanObjective.ON_TIME:
+                return on_time_objective(self.case, known.schedule)
+            case PlanObjective.MAKESPAN:
+                return makespan_objective(self.case, known.schedule, self.budget)
+            case PlanObjective.CHEAPEST:
+                return ObjectiveValue(name="cheapest", value=Fraction(self._cost(known.schedule)), bound=None)
+            case PlanObjective.FEWEST_GPUS:
+                need = needs[0]
+                return ObjectiveValue(
+                    name="fewest-gpus",
+                    value=None if need.needed is None else Fraction(need.needed),
+                    bound=None if need.lower_bound is None else Fraction(need.lower_bound),
+                    certificate=need.certificate,
+                )
+
+    def _status(self, known: _Known, objective: ObjectiveValue) -> PlanStatus:
+        if meets_all(self.case.board, known.schedule):
+            closed = objective.value is not None and objective.value == objective.bound
+            return PlanStatus.OPTIMAL if closed else PlanStatus.FEASIBLE
+        return PlanStatus.UNKNOWN if known.certificate is None else PlanStatus.INFEASIBLE
+
+    def _proof(self, known: _Known, status: PlanStatus) -> Proof | None:
+        paused = any(task.job.restart_ms is not None for task in self.case.board.tasks)
+        if status is PlanStatus.UNKNOWN and known.none_exists and not paused:
+            return Proof(by="gpuyield-exact", claim="infeasible")
+        return None
+
+    def _stopped(self, status: PlanStatus, objective: ObjectiveValue) -> StoppedBecause:
+        if self.budget.stopped is StoppedBecause.TIME:
+            return StoppedBecause.TIME
+        closed = objective.value is not None and objective.value == objective.bound
+        proven = status is PlanStatus.OPTIMAL or status is PlanStatus.INFEASIBLE
+        return StoppedBecause.PROVEN if proven or closed else StoppedBecause.BUDGET
+
+    def _jobs(self, schedule: Schedule) -> tuple[PlannedJob, ...]:
+        case, clock = self.case, Clock.of(self.case, schedule)
+        hopeless = {one.task: one for one in case.impossible}
+        statuses = {
+            task.job.id: _job_status(case, schedule, task.index, task.index in hopeless) for task in case.board.tasks
+        }
+        ends: dict[int, list[int]] = {}
+        for at, one in enumerate(schedule.placed):
+            if one is not None:
+                ends.setdefault(one.end_ms, []).append(at)
+        found = []
+        for task in case.board.tasks:
+            at, status = task.index, statuses[task.job.id]
+            one = schedule.placed[at]
+            if one is None:
+                why = (
+                    why_impossible(case, hopeless[at], clock)
+                    if at in hopeless
+                    else why_given_up(case, at, statuses, clock)
+                )
+                found.append(PlannedJob(id=task.job.id, status=status, run=None, why=why))
+                continue
+            late = 0 if task.due_ms is None else max(0, one.end_ms - task.due_ms)
+            found.append(
+                PlannedJob(
+                    id=task.job.id,
+                    status=status,
+                    run=Run(shape=one.mode.shape, start_ms=one.start_ms, end_ms=one.end_ms),
+                    why=why_then(case, schedule, at, clock, ends),
+                    slack_ms=None if task.deadline_ms is None else task.deadline_ms - one.end_ms,
+                    late_ms=late,
+                )
+            )
+        return tuple(sorted(found, key=lambda one: one.id))
+
+
+def _job_status(case: Case, schedule: Schedule, at: int, hopeless: bool) -> JobStatus:
+    task, one = case.board.tasks[at], schedule.placed[at]
+    if one is None:
+        return JobStatus.IMPOSSIBLE if hopeless else JobStatus.DROPPED
+    return JobStatus.LATE if task.due_ms is not None and one.end_ms > task.due_ms else JobStatus.PLANNED
+
+
+def started_at_once(case: Case, resource: int) -> int:
+    """The most of a resource held at once if every job started as early as it may, in its first shape on it."""
+    placed: list[Placement | None] = []
+    for task in case.board.tasks:
+        head = case.windows.heads[task.index]
+        placed.append(Placement(task.modes[0], head) if task.modes else None)
+    return peak_of(Schedule(placed), resource)
+
+
+def _enough(case: Case) -> int:
+    widest = sum(
+        max((amount for mode in task.modes for _, amount in mode.demand), default=0) for task in case.board.tasks
+    )
+    return min(PLENTY, 10**9, widest + 1)
+
+
+def _least_there(case: Case, resource: int) -> int:
+    amounts = [amount for _, amount in case.steps[resource]]
+    begins = case.steps[resource][0][0] if case.steps[resource] else NEVER
+    return min([*amounts, *([0] if begins > 0 else [])], default=0)
