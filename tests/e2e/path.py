@@ -11,7 +11,7 @@ import pytest
 
 from e2e.truth import HOUR_MS, Key
 from gpuyield.account import Accounting, account
-from gpuyield.collect.collect import CollectRules, collect
+from gpuyield.collect.collect import collect
 from gpuyield.collect.endpoint import endpoint
 from gpuyield.collect.http import HttpClient
 from gpuyield.collect.prometheus import Prometheus
@@ -35,7 +35,7 @@ def collected(url: str, window: Window, folder: Path, *, chunk_ms: int | None = 
             source=Prometheus(http),
             ledger=ledger,
             window=window,
-            rules=CollectRules(gap_limit_ms=Rules().gap_limit_ms),
+            rules=Rules(),
             now_ms=window.to_ms + DAY_MS,
             chunk_ms=chunk_ms,
         )
