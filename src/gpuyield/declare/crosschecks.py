@@ -34,12 +34,15 @@ def cross_check(tree: Tree, root: Plain, *, zone: tzinfo, known_flavors: Collect
         _price_overlaps(given, zone),
         _milestones(given),
         _demanded_services(given),
-        _flavors(given, known_flavors),
         _services(given),
         _batch(given),
         _inventory(given),
     )
     mistakes = [Mistake(what=what, where=tree.where(path), fix=fix) for path, what, fix in found]
+    mistakes += [
+        Mistake(what=what, where=tree.where_key(path) if path[-2] == "flavors" else tree.where(path), fix=fix)
+        for path, what, fix in _flavors(given, known_flavors)
+    ]
     return mistakes + [
         Mistake(
             what="nothing is substituted in this file.",

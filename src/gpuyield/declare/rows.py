@@ -185,8 +185,9 @@ def _tree_mistakes(text: str, file: str, err: DeclarationError) -> None:
 def _json_lines(text: str, *, file: str) -> tuple[list[Row], list[Mistake]]:
     rows: list[Row] = []
     mistakes: list[Mistake] = []
-    for number, line in enumerate(text.split("\n"), start=1):
-        if not line.strip():
+    for number, ended in enumerate(text.split("\n"), start=1):
+        line = ended.rstrip()
+        if not line:
             continue
         try:
             value = plain_json(line)

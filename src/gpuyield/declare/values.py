@@ -124,7 +124,7 @@ def parse_time(text: str, *, label: str, zone: tzinfo) -> int:
         try:
             day = date.fromisoformat(stripped)
         except ValueError as err:
-            raise DeclarationError(f'{label} "{stripped}" is not a date: {err}.', fix="Write 2026-12-01.") from err
+            raise DeclarationError(f'{label} "{stripped}" is not a date.', fix="Write 2026-12-01.") from err
         _check_year(day.year, text, label)
         return local_instant(day, time(0), zone)
     try:
@@ -221,7 +221,7 @@ def _right_number(text: str) -> str:
     without = text.replace("_", "").replace(",", "")
     if len(text) <= _LONGEST and without != text and _NUMBER.fullmatch(without):
         return f"Write {without}."
-    return "Write a plain number such as 8 or 0.95."
+    return "Write a plain number such as 8."
 
 
 def rfc3339(moment: datetime) -> str:

@@ -9,6 +9,9 @@ from pathlib import Path
 from gpuyield.errors import DeclarationError
 
 
+_OFFLINE = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParquetRows:
     """The rows of a file, each in the order of `columns`."""
@@ -18,7 +21,7 @@ class ParquetRows:
 
 
 def read_parquet(path: Path, *, max_rows: int = 5_000_000) -> ParquetRows:
-    """All rows of one Parquet file; times with a zone come back in UTC.
+    """All rows of one Parquet file; times with a zone come back aware.
 
     Raises:
         DeclarationError: It cannot be read, is no Parquet, or holds more than `max_rows` rows.
@@ -29,7 +32,7 @@ def read_parquet(path: Path, *, max_rows: int = 5_000_000) -> ParquetRows:
     if any(letter in name for letter in "*?[]"):
         raise DeclarationError("the path has a wildcard in it.", where=name, fix="Rename the file.")
     try:
-        with duckdb.connect(config={"TimeZone": "UTC"}) as connection:
+        with duckdb.connect(config=_OFFLINE) as connection:
             found = connection.execute(
                 "select * from read_parquet($file) limit $most", {"file": name, "most": max_rows + 1}
             )
