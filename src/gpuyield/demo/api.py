@@ -87,6 +87,7 @@ class _Server(ThreadingHTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     store: ClassVar[TimeSeriesStore]
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
     server_version = "gpuyield-demo"
 
     def do_GET(self) -> None:
