@@ -1,0 +1,76 @@
+"""Reschedule: start the batch jobs when they are due rather than when they come. Nothing that serves is touched."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from gpuyield.decide.case import MET, Case
+from gpuyield.decide.money import flavor_of_resource, is_gpu, monthly
+from gpuyield.decide.today import first_come
+from gpuyield.decide.words import counted
+from gpuyield.model.decision import Lever, LeverKind
+from gpuyield.model.job import Problem
+from gpuyield.model.plan import JobStatus, Plan
+
+
+def reschedule(case: Case) -> Lever | None:
+    """What the plan changes against starting each job as soon as it fits, in the order of submission."""
+    if case.today is None or case.as_is is None:
+        return None
+    saved = len(on_time_jobs(case, case.as_is)) - len(first_come(case.today).on_time - case.hopeless.keys())
+    freed = _freed(case.as_is)
+    later = _held_back(case.today, case.as_is)
+    if not later and not freed and saved <= 0:
+        return None
+    peak = sum(number for resource, number in case.as_is.peak_if_started_at_once.items() if is_gpu(resource))
+    held = _peak(case.today, case.as_is)
+    change = f"Start {later:,} of {counted(len(case.today.jobs), 'job')} later than at once"
+    if peak > held:
+        change += f": {held} GPUs at a time instead of {peak}"
+    return Lever(
+        kind=LeverKind.RESCHEDULE,
+        change=f"{change}.",
+        gpus_freed=freed,
+        money_per_month=monthly(case.inputs, {flavor: Decimal(number) for flavor, number in freed.items()}),
+        deadlines_saved=saved,
+        risk="Only starts of batch jobs move; a job that runs longer than stated can push those behind it.",
+        undo="Start the jobs as they come: nothing else was changed.",
+    )
+
+
+def on_time_jobs(case: Case, plan: Plan) -> set[str]:
+    """Jobs that meet what was promised for them."""
+    return {one.id for one in plan.jobs if one.status is JobStatus.PLANNED} - case.hopeless.keys()
+
+
+def _freed(plan: Plan) -> dict[str, int]:
+    if plan.status not in MET:
+        return {}
+    return {
+        flavor_of_resource(need.resource): need.available - need.needed
+        for need in plan.gpus
+        if need.needed is not None and need.needed < need.available
+    }
+
+
+def _held_back(problem: Problem, plan: Plan) -> int:
+    releases = {job.id: job.release_ms for job in problem.jobs if job.started_ms is None and job.pinned_ms is None}
+    return sum(
+        one.run is not None and one.id in releases and one.run.start_ms > max(0, releases[one.id]) for one in plan.jobs
+    )
+
+
+def _peak(problem: Problem, plan: Plan) -> int:
+    jobs = {job.id: job for job in problem.jobs}
+    changes: list[tuple[int, int]] = []
+    for one in plan.jobs:
+        if one.run is None:
+            continue
+        shape = jobs[one.id].shapes[one.run.shape]
+        held = sum(amount for resource, amount in shape.demand.items() if is_gpu(resource))
+        changes += [(one.run.start_ms, held), (one.run.end_ms, -held)]
+    level = highest = 0
+    for _, change in sorted(changes):
+        level += change
+        highest = max(highest, level)
+    return highest
