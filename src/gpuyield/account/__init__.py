@@ -2,6 +2,17 @@
 
 from gpuyield.account.account import Accounting, account
 from gpuyield.account.holders import idle_holders
+from gpuyield.account.jobs import ObservedJob, batch_capacity, observed_jobs, plan_jobs, service_gpus
 from gpuyield.account.summary import summarise
 
-__all__ = ["Accounting", "account", "idle_holders", "summarise"]
+__all__ = [
+    "Accounting",
+    "ObservedJob",
+    "account",
+    "batch_capacity",
+    "idle_holders",
+    "observed_jobs",
+    "plan_jobs",
+    "service_gpus",
+    "summarise",
+]

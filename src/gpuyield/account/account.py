@@ -17,6 +17,7 @@ from gpuyield.account.activity import PPB, Devices, read_devices
 from gpuyield.account.facts import runs_by_kind
 from gpuyield.account.free import Bypass, FreeSteps, blocked_cards, bypassed_windows, free_steps, free_time
 from gpuyield.account.gathering import CellRows
+from gpuyield.account.lookback import began_earlier
 from gpuyield.account.nodes import Nodes, NodeState, node_states
 from gpuyield.account.pieces import Idle, Judging, amounts
 from gpuyield.account.pods import Ending, Holding, Pods, read_pods
@@ -84,6 +85,7 @@ def account(
     tracks = _within_life(build_tracks(pods.holdings, nodes, devices), nodes)
     found = _Gathered(window, rules, nodes, judged, cuts)
     found.take_tracks(tracks)
+    found.idle = began_earlier(ledger, found.idle, days, rules)
     steps = free_steps(nodes, tracks.tracks)
     found.take_free(tracks, pods, steps)
     found.take_slack(pods)

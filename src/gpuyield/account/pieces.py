@@ -249,7 +249,7 @@ def _sorted_out(pieces: _Pieces, track: Track, idle: _IdleMarks, judging: Judgin
         active,
         GpuClass.UNDERUSED,
         underused,
-        np.where(may_idle, 0, share - hi_busy),
+        np.where(may_idle, 0, np.maximum(0, share - hi_busy)),
         share - np.where(may_idle, 0, lo_busy),
     )
     add(blind & pieces.running, GpuClass.UNDERUSED, zero, zero, share)
@@ -279,13 +279,18 @@ def _sorted_out(pieces: _Pieces, track: Track, idle: _IdleMarks, judging: Judgin
 
 
 def _busy_bounds(pieces: _Pieces, track: Track, busy: Ints) -> tuple[Ints, Ints]:
-    """Bounds of the busy part: by the neighbouring sample, and for a split card by what the others may have."""
+    """Bounds of the busy part: by the neighbouring sample, and for a split card by what the others may have.
+
+    Of a pool of cards a holding may have the idlest or the busiest.
+    """
     if track.device is None or not len(pieces.start):
         return busy, busy
     at = np.maximum(pieces.sample, 0)
     length = pieces.t1 - pieces.t0
     low_ppb, high_ppb = pieces.lo_ppb[at], pieces.hi_ppb[at]
-    if track.bounded:
+    if track.pooled:
+        low, high = np.zeros(len(length), dtype=np.int64), -(-high_ppb * length // PPB)
+    elif track.bounded:
         others = length - pieces.share
         low = np.maximum(0, low_ppb * length // PPB - others)
         high = np.minimum(pieces.share, -(-high_ppb * length // PPB))

@@ -19,6 +19,12 @@ from gpuyield.model.cells import Owner
 from gpuyield.model.gpu import DeviceKind, device_kind
 from gpuyield.units import Window, merge_windows
 
+_BATCH_KINDS = ("Job", "JobSet", "Workflow", "TaskRun")
+"""How the kinds of owners end that run to completion, such as PyTorchJob."""
+
+_SOON_MS = 120_000
+"""Within this a Job's controller creates pods once the job is no longer suspended."""
+
 _ACTIVE = ("Pending", "Running", "Unknown")
 
 
@@ -109,6 +115,7 @@ class _Facts:
         }
         self.owners = {run.pod_key: (run.detail, run.text) for run in runs.get(RunKind.POD_OWNER, ())}
         self.job_owners = {(run.namespace, run.pod): (run.detail, run.text) for run in runs.get(RunKind.JOB_OWNER, ())}
+        self.suspended = _suspensions(runs, gap_limit_ms)
         self.labels: dict[str, dict[str, str]] = defaultdict(dict)
         for run in runs.get(RunKind.POD_LABEL, ()):
             self.labels[run.pod_key][label_key(run.detail)] = run.text
@@ -141,6 +148,17 @@ class _Facts:
     def last(self, kind: RunKind, pod: str) -> int | None:
         found = self.times[kind].get(pod)
         return found[1] if found else None
+
+
+def _suspensions(runs: RunsByKind, gap_limit_ms: int) -> dict[tuple[str, str], list[Window]]:
+    """When each Job was suspended."""
+    groups: dict[tuple[str, str], list[Run]] = defaultdict(list)
+    for run in runs.get(RunKind.JOB_SUSPENDED, ()):
+        groups[run.namespace, run.pod].append(run)
+    return {
+        job: merge_windows(fact.window for fact in line.facts if fact.value >= 1)
+        for job, line in timelines(groups, gap_limit_ms).items()
+    }
 
 
 def label_key(key: str) -> str:
@@ -176,21 +194,24 @@ def read_pods(
         label = known.labels.get(pod, {}).get(wanted_label, "") if wanted_label else ""
         owner = Owner(namespace, workload, label or teams.get(namespace, namespace))
         life = _life(known, pod, present, gap_limit_ms)
+        waits = [(life.wait, life.hold is not None)] if life.wait else []
+        waits += [(window, True) for window in _suspended_before(known, pod, namespace, job, life)]
         for resource in sorted(_resources(known, pod)):
             devices, may_hold = _devices(known, pod, resource)
-            if life.wait and (devices or may_hold):
-                waiting.append(
-                    Waiting(
-                        pod_key=pod,
-                        owner=owner,
-                        job=job,
-                        resource=resource,
-                        devices=devices,
-                        from_ms=life.wait.from_ms,
-                        to_ms=life.wait.to_ms,
-                        placed=life.hold is not None,
-                    )
+            waiting += [
+                Waiting(
+                    pod_key=pod,
+                    owner=owner,
+                    job=job,
+                    resource=resource,
+                    devices=devices,
+                    from_ms=window.from_ms,
+                    to_ms=window.to_ms,
+                    placed=placed,
                 )
+                for window, placed in waits
+                if devices
+            ]
             if life.hold and (devices or may_hold):
                 holdings.append(
                     Holding(
@@ -214,6 +235,19 @@ def read_pods(
                     )
                 )
     return Pods(holdings=tuple(holdings), waiting=tuple(waiting))
+
+
+def _suspended_before(known: _Facts, pod: str, namespace: str, job: str | None, life: _Life) -> list[Window]:
+    """The suspension of its Job that ended in this pod's creation: the pod's devices waited all that time."""
+    began = life.wait.from_ms if life.wait else life.hold.from_ms if life.hold else None
+    if job is None or began is None:
+        return []
+    windows = known.suspended.get((namespace, job), [])
+    return [
+        Window(window.from_ms, min(window.to_ms, began))
+        for window in windows
+        if window.from_ms < began <= window.to_ms + _SOON_MS
+    ]
 
 
 def _resources(known: _Facts, pod: str) -> set[str]:
@@ -256,10 +290,8 @@ def _workload(known: _Facts, pod: str, namespace: str, name: str) -> tuple[str, 
         return owner.rpartition("-")[0] or owner, None
     if kind == "Job":
         above = known.job_owners.get((namespace, owner))
-        if above and above[1] and above[1] != "<none>":
-            return above[1], owner
-        return owner, owner
-    return owner, None
+        return (above[1] if above and above[1] not in ("", "<none>") else owner), owner
+    return owner, owner if kind.endswith(_BATCH_KINDS) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

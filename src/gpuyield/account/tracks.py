@@ -29,7 +29,8 @@ class Track:
     """A share of one card that a holding has over `[from_ms, to_ms)`; `device` None: nobody knows which.
 
     GPU time up to `t` is `high * (t - base_ms) // length_ms - low * (t - base_ms) // length_ms`, so parts of one
-    card sum to the card wherever they are cut. A whole card has low 0 and high = length_ms.
+    card sum to the card wherever they are cut. A whole card has low 0 and high = length_ms. `pooled` says that the
+    holding truly has one of several whole cards, of each of which it is given a part.
     """
 
     holding: Holding
@@ -42,6 +43,7 @@ class Track:
     high: int
     whole: bool
     bounded: bool = False
+    pooled: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -259,6 +261,7 @@ class _Whole:
                         high=low + part,
                         whole=False,
                         bounded=True,
+                        pooled=True,
                     )
                 )
                 low += part
