@@ -20,11 +20,11 @@ NOW_MS = parse_instant("2026-11-30T21:00:29Z")
 ORIGIN_MS = parse_instant("2026-11-30T21:00:00Z")
 HOUR_MS = 3_600_000
 ROWS: list[dict[str, object]] = [
-    {"id": "a", "gpus": 2, "duration_s": 7200, "deadline": "02:00 Europe/Berlin", "team": "evals"},
+    {"id": "a", "gpus": 2, "duration_s": 7200, "deadline": "02:00 Europe/Berlin", "team": "t", "family": "f"},
     {"id": "=cmd|' /C calc'!A0", "gpus": 1, "durations": {"h100": 7200.5, "a100": 9000}, "due": 36000, "weight": 2.5},
     {"id": "c", "demand": {"gpu/h100": 2, "cpu": 16}, "duration_s": 60, "after": ["a"], "preemptible": 180},
     {"id": "d", "moldable": [{"gpus": 1, "duration_s": 7200}, {"gpus": 2, "duration_s": 4000}], "release": "within 1h"},
-    {"id": "e", "gpus": 4, "quantiles": {"p50": 1, "p70": 20, "p90": 30}, "started_at": -30, "queue": "q", "family": "f"},
+    {"id": "e", "gpus": 4, "quantiles": {"p50": 1, "p70": 20, "p90": 30}, "started_at": -30, "queue": "q"},
     {"id": "f", "gpus": 1, "duration_s": 1.0001, "deadline": "milestone:rc", "pinned_start": "2026-12-01T00:00:00Z"},
 ]  # fmt: skip
 COLUMNS = list(dict.fromkeys(key for row in ROWS for key in row))
@@ -75,6 +75,7 @@ def test_jobs_mean_what_the_contract_says(tmp_path: Path) -> None:
     a, b, c, d, e, f = _problem(_write(tmp_path, "json")).jobs
 
     assert a.shapes == (Shape(demand={"gpu": 2}, duration_ms=2 * HOUR_MS),)
+    assert (a.team, a.family) == ("t", "f")
     assert a.deadline_ms == 4 * HOUR_MS  # 22:00 to 02:00 in Berlin
     assert b.shapes == (
         Shape(flavor="h100", demand={"gpu/h100": 1}, duration_ms=7_200_500),
@@ -86,7 +87,7 @@ def test_jobs_mean_what_the_contract_says(tmp_path: Path) -> None:
     assert [shape.demand["gpu"] for shape in d.shapes] == [1, 2]
     assert d.release_ms == HOUR_MS
     assert e.shapes[0].duration_ms == 20_000  # plans are made with p70
-    assert (e.started_ms, e.queue, e.family) == (-30_000, "q", "f")
+    assert (e.started_ms, e.queue) == (-30_000, "q")
     assert f.shapes[0].duration_ms == 1_001  # rounded up: never let off by rounding
     assert (f.deadline_ms, f.pinned_ms) == (48 * HOUR_MS, 3 * HOUR_MS)
 

@@ -8,8 +8,10 @@ from pathlib import Path
 
 from gpuyield.errors import DeclarationError
 
-
-_OFFLINE = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
+_OFFLINE: dict[str, str | bool | int | float | list[str]] = {
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
