@@ -45,9 +45,9 @@ def check(file: Path) -> Answer:
 
 def schema() -> Answer:
     """The JSON Schema of gpuyield.yaml."""
-    from gpuyield.declare import json_schema
+    from gpuyield.declare.schema import declaration_schema
 
-    document = json_schema()
+    document = declaration_schema()
     return Answer(document=document, text=json.dumps(document, ensure_ascii=False, indent=2))
 
 

@@ -47,7 +47,7 @@ def read_declaration(file: Path, *, required: bool = False) -> Declaration:
         raise DeclarationError(
             f"no file {file}.", where=str(file), fix="Draft one with gpuyield init, or name it with -f."
         )
-    from gpuyield.declare import load_declaration
+    from gpuyield.declare.yaml_file import load_declaration
 
     return load_declaration(file)
 

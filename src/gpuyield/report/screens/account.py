@@ -15,9 +15,10 @@ from gpuyield.report.waterfall import waterfall_table
 NOBODY = "(nobody)"
 
 
-def account_answer(account: Account, *, zone: tzinfo) -> Answer:
-    """The waterfall without a key, the rows where one was asked for."""
-    judged = has_outcomes(account.waterfall)
+def account_answer(account: Account, *, zone: tzinfo, judged: bool | None = None) -> Answer:
+    """The waterfall without a key, the rows where one was asked for; `judged`: whether outcomes were imported."""
+    if judged is None:
+        judged = has_outcomes(account.waterfall)
     headline = [account_headline(account, judged=judged)]
     idle = idle_sentence(account)
     if idle:

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from decimal import ROUND_HALF_EVEN, Decimal
 from typing import Any  # Documents are JSON.
+from zoneinfo import ZoneInfo
 
+from gpuyield.cost.document import cost_document
+from gpuyield.model.cost import Cost
+from gpuyield.report.answer import Answer, Next
 from gpuyield.report.facts import Document
+from gpuyield.report.screens.account import gap_notes
+from gpuyield.report.sentences import listed
 from gpuyield.report.tables import Cell, Column, Kind, Table
 
 NOBODY = "(nobody)"
@@ -84,3 +90,72 @@ def spent(row: Document) -> Decimal | None:
 
 def _names(cost: Document) -> list[str]:
     return list(next((row["key"] for row in cost["rows"]), {}))
+
+
+def cost_answer(cost: Cost, *, zone: ZoneInfo, exit_code: int = 0) -> Answer:
+    """Cost per verified outcome by key, then the bill."""
+    document = cost_document(cost)
+    return Answer(
+        document=document,
+        headline=(unit_finding(document) + ".", *bill_words(document)),
+        tables=(unit_table(document),),
+        csv=classes_table(document),
+        notes=gap_notes(cost.gaps, zone=zone),
+        next=(
+            Next(command="gpuyield decide", why="what to change first"),
+            Next(command="gpuyield report --out report.html", why="one page for all of it"),
+        ),
+        exit_code=exit_code,
+    )
+
+
+def unit_finding(cost: Document) -> str:
+    """What a verified outcome costs, or why nobody can say."""
+    currency = str(cost.get("currency") or "")
+    known, reasons = [], []
+    for row in cost["rows"]:
+        cell = (row.get("cost_per_verified_outcome") or {}).get("allocated")
+        shown = unit_cost(cell, currency)
+        if shown:
+            known.append(f"{key_words(row['key'])} {shown}")
+        elif reason := unit_cost_reason(cell):
+            reasons.append(reason)
+    if known:
+        return f"A verified outcome costs: {listed(known, most=3)}"
+    if not currency:
+        return "Cost is not known: no prices are declared"
+    if "no outcome source" in reasons:
+        return "Cost per verified outcome is not known: no outcomes were imported"
+    return "No outcome was verified, so its cost is not known"
+
+
+def bill_words(cost: Document) -> tuple[str, ...]:
+    """Whether the rows account for the bill."""
+    bill = cost.get("bill") or {}
+    if bill.get("source_total") is None:
+        return ()
+    state = "reconciles with" if bill.get("reconciled") else "does not reconcile with"
+    difference = f"difference {bill['residual']}, tolerance {bill['tolerance']}"
+    return (f"The attributed {bill['attributed']} {state} the source's {bill['source_total']} ({difference}).",)
+
+
+def classes_table(cost: Document) -> Table:
+    """Money and GPU time of every class of every key: what goes into a spreadsheet."""
+    names = _names(cost)
+    rows: list[tuple[Cell, ...]] = []
+    for row in cost["rows"]:
+        times = row.get("gpu_ms") or {}
+        for gpu_class, amount in row["cost"].items():
+            money = None if amount is None else Decimal(str(amount))
+            rows.append((*row["key"].values(), gpu_class, times.get(gpu_class), money, cost.get("currency")))
+    return Table(
+        title="",
+        columns=(
+            *(Column(name, name) for name in names),
+            Column("class", "class"),
+            Column("gpu_ms", "GPU-ms", Kind.GPU_TIME),
+            Column("cost", "cost", Kind.MONEY),
+            Column("currency", "currency"),
+        ),
+        rows=tuple(rows),
+    )

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from zoneinfo import ZoneInfo
 
+from gpuyield.decide.queue import queue_document
+from gpuyield.model.queue import Queue
+from gpuyield.report.answer import Answer, Next
 from gpuyield.report.facts import Document
-from gpuyield.report.tables import Column, Kind, Table
+from gpuyield.report.screens.account import NOBODY, gap_notes
+from gpuyield.report.sentences import gpu_hours, percent
+from gpuyield.report.tables import Cell, Column, Kind, Table
 from gpuyield.units import largest_remainder
 
 CAUSE_WORDS: Mapping[str, str] = {
@@ -62,3 +68,88 @@ def queue_table(queue: Document) -> Table:
         ),
         total=("all waiting", total, 1.0 if total else 0.0, ""),
     )
+
+
+def queue_answer(queue: Queue, *, zone: ZoneInfo) -> Answer:
+    """The causes, and the keys where some were asked for."""
+    document = queue_document(queue)
+    tables = [keys_table(document)] if queue.by else []
+    return Answer(
+        document=document,
+        headline=(queue_finding(causes(document)) + ".", *_meanwhile(queue)),
+        tables=(*tables, queue_table(document)),
+        csv=causes_table(document),
+        notes=gap_notes(queue.gaps, zone=zone),
+        next=(
+            Next(command="gpuyield plan", why="whether the work fits the GPUs that exist"),
+            Next(command="gpuyield decide", why="what to change first"),
+        ),
+    )
+
+
+def queue_finding(found: Sequence[tuple[str, int]]) -> str:
+    """Planning or too few GPUs, in one sentence."""
+    total = sum(amount for _, amount in found)
+    if not total:
+        return "No work waited for GPUs in this window"
+    by_cause = dict(found)
+    planning = sum(by_cause.get(cause, 0) for cause in _PLANNING)
+    short, harmless = by_cause.get("capacity", 0), by_cause.get("not_due_yet", 0)
+    if planning and planning >= short:
+        return (
+            f"Work waited {gpu_hours(total)}: {percent(planning, total)} of it for reasons that planning and giving "
+            f"back idle GPUs remove, {percent(short, total)} for lack of GPUs"
+        )
+    if short:
+        return f"Work waited {gpu_hours(total)}: {percent(short, total)} of it for lack of GPUs"
+    if harmless:
+        return f"Work waited {gpu_hours(total)}: {percent(harmless, total)} of it harmed no deadline"
+    cause, amount = max(found, key=lambda pair: pair[1])
+    return f"Work waited {gpu_hours(total)}: {percent(amount, total)} of it {CAUSE_WORDS.get(cause, cause)}"
+
+
+def keys_table(queue: Document) -> Table:
+    """Waiting GPU time of each key, the causes that occur as columns."""
+    used = [cause for cause, amount in causes(queue) if amount]
+    rows: list[tuple[Cell, ...]] = []
+    for row in queue["rows"]:
+        amounts = dict(causes(row))
+        names = tuple(NOBODY if part is None else str(part) for part in row["key"].values())
+        rows.append((*names, int(row["waiting_gpu_ms"]), *(amounts[cause] for cause in used)))
+    return Table(
+        title=f"Waiting GPU-hours by {' and '.join(queue['by'])}",
+        columns=(
+            *(Column(name, name) for name in queue["by"]),
+            Column("waiting_gpu_ms", "waited", Kind.GPU_TIME),
+            *(Column(f"{cause}_gpu_ms", CAUSE_WORDS.get(cause, cause), Kind.GPU_TIME) for cause in used),
+        ),
+        rows=tuple(sorted(rows, key=lambda row: -int(row[len(queue["by"])] or 0))),
+    )
+
+
+def causes_table(queue: Document) -> Table:
+    """Every cause of every key, exact: what goes into a spreadsheet."""
+    rows: list[tuple[Cell, ...]] = []
+    for row in queue["rows"] or [{"key": {}, "causes": queue["causes"]}]:
+        rows += [(*row["key"].values(), cause, amount) for cause, amount in causes(row)]
+    return Table(
+        title="",
+        columns=(
+            *(Column(name, name) for name in queue["by"]),
+            Column("cause", "cause"),
+            Column("waiting_gpu_ms", "GPU-ms", Kind.GPU_TIME),
+        ),
+        rows=tuple(rows),
+    )
+
+
+def _meanwhile(queue: Queue) -> tuple[str, ...]:
+    if not queue.total.gpu_ms:
+        return ()
+    return (
+        f"While work waited, {gpu_hours(queue.idle_gpu_ms)} were held idle and {gpu_hours(queue.free_gpu_ms)} free.",
+    )
+
+
+_PLANNING = ("held_idle", "order", "fragmented", "quota", "serving", "pairing")
+"""Causes that planning, or giving back idle GPUs, removes."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from gpuyield.report.facts import Facts
 from gpuyield.report.page import Section
-from gpuyield.report.screens.cost import key_words, unit_cost, unit_table
-from gpuyield.report.sentences import listed
+from gpuyield.report.screens.cost import bill_words, unit_finding, unit_table
 
 _HOW = (
     "Money is price x GPU-milliseconds, exact, divided when printed. Of all held time: everything that the rows held, "
@@ -23,33 +22,9 @@ def cost_section(facts: Facts) -> Section | None:
     return Section(
         id="cost",
         kicker="Cost per verified outcome",
-        title=_finding(facts),
-        lead=_bill_words(facts),
+        title=unit_finding(cost),
+        lead=bill_words(cost),
         tables=(table,),
         open_tables=1,
         how=_HOW,
     )
-
-
-def _finding(facts: Facts) -> str:
-    cost = facts.cost or {}
-    currency = str(cost.get("currency") or "")
-    known = []
-    for row in cost["rows"]:
-        shown = unit_cost((row.get("cost_per_verified_outcome") or {}).get("allocated"), currency)
-        if shown:
-            known.append(f"{key_words(row['key'])} {shown}")
-    if known:
-        return f"A verified outcome costs: {listed(known, most=3)}"
-    if not currency:
-        return "Cost is not known: no prices are declared"
-    return "No outcome was verified, so its cost is not known"
-
-
-def _bill_words(facts: Facts) -> tuple[str, ...]:
-    bill = (facts.cost or {}).get("bill") or {}
-    if bill.get("source_total") is None:
-        return ()
-    state = "reconciles with" if bill.get("reconciled") else "does not reconcile with"
-    difference = f"difference {bill['residual']}, tolerance {bill['tolerance']}"
-    return (f"The attributed {bill['attributed']} {state} the source's {bill['source_total']} ({difference}).",)

@@ -11,8 +11,9 @@ from zoneinfo import ZoneInfo
 from gpuyield.report.charts import gantt, steps_over_time
 from gpuyield.report.facts import Document, Facts
 from gpuyield.report.page import Chart, Section
+from gpuyield.report.screens.plan import jobs_table
 from gpuyield.report.sentences import count
-from gpuyield.report.tables import Cell, Column, Kind, Table, format_local
+from gpuyield.report.tables import format_local
 from gpuyield.units import parse_instant
 
 _MOST_JOBS = 16
@@ -51,7 +52,7 @@ def plan_section(facts: Facts) -> Section | None:
             *_demand_charts(planned, at_once, inputs, zone),
             _gantt_chart(plan, planned, at_once, zone),
         ),
-        tables=(_jobs_table(plan, zone),),
+        tables=(jobs_table(plan, zone),),
         how=_HOW,
     )
 
@@ -227,41 +228,6 @@ def _chosen_jobs(plan: Document) -> list[Mapping[str, Any]]:
 
     chosen = sorted(plan["jobs"], key=tightness)[:_MOST_JOBS]
     return sorted(chosen, key=lambda job: (str((job.get("segments") or [["~"]])[0][0]), str(job["id"])))
-
-
-def _jobs_table(plan: Document, zone: ZoneInfo) -> Table:
-    rows: list[tuple[Cell, ...]] = []
-    for job in plan["jobs"]:
-        segments = job.get("segments") or []
-        rows.append(
-            (
-                str(job["id"]),
-                job["status"],
-                job.get("flavor"),
-                job.get("gpus"),
-                parse_instant(segments[0][0]) if segments else None,
-                parse_instant(segments[-1][1]) if segments else None,
-                parse_instant(job["deadline"]) if job.get("deadline") else None,
-                round(job["slack_s"] * 1000) if job.get("slack_s") is not None else None,
-                job.get("why") or "",
-            )
-        )
-    return Table(
-        title="Every job",
-        columns=(
-            Column("job", "job"),
-            Column("status", "status"),
-            Column("flavor", "flavor"),
-            Column("gpus", "GPUs", Kind.COUNT),
-            Column("start", "start", Kind.INSTANT),
-            Column("end", "end", Kind.INSTANT),
-            Column("deadline", "deadline", Kind.INSTANT),
-            Column("slack_ms", "slack", Kind.DURATION),
-            Column("why", "why"),
-        ),
-        rows=tuple(rows),
-        zone=zone,
-    )
 
 
 def wall_ms(at_ms: int, zone: ZoneInfo) -> int:

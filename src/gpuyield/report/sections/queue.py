@@ -8,8 +8,8 @@ from decimal import Decimal
 from gpuyield.report.charts import BLUE, GREY, ORANGE, PEACH, SILVER, SKY, SLATE, stairs
 from gpuyield.report.facts import Facts
 from gpuyield.report.page import Chart, Section
-from gpuyield.report.screens.queue import CAUSE_WORDS, causes, queue_table
-from gpuyield.report.sentences import gpu_hours, percent
+from gpuyield.report.screens.queue import CAUSE_WORDS, causes, queue_finding, queue_table
+from gpuyield.report.sentences import percent
 from gpuyield.report.tables import format_hours
 from gpuyield.units import HOUR_MS
 
@@ -26,8 +26,6 @@ _COLOURS = {
     "capacity": SKY,
     "unexplained": GREY,
 }
-
-_PLANNING = ("held_idle", "order", "fragmented", "quota", "serving", "pairing")
 
 _HOW = (
     "Waiting GPU time is GPUs asked for x time pending or suspended. Each millisecond goes to the first cause that "
@@ -51,26 +49,6 @@ def queue_section(facts: Facts) -> Section | None:
         tables=(queue_table(facts.queue),),
         how=_HOW,
     )
-
-
-def queue_finding(found: Sequence[tuple[str, int]]) -> str:
-    """Planning or too few GPUs, in one sentence."""
-    total = sum(amount for _, amount in found)
-    by_cause = dict(found)
-    planning = sum(by_cause.get(cause, 0) for cause in _PLANNING)
-    short = by_cause.get("capacity", 0)
-    harmless = by_cause.get("not_due_yet", 0)
-    if planning >= short and planning:
-        return (
-            f"Work waited {gpu_hours(total)}: {percent(planning, total)} of it for reasons that planning and giving "
-            f"back idle GPUs remove, {percent(short, total)} for lack of GPUs"
-        )
-    if short:
-        return f"Work waited {gpu_hours(total)}: {percent(short, total)} of it for lack of GPUs"
-    if harmless:
-        return f"Work waited {gpu_hours(total)}: {percent(harmless, total)} of it harmed no deadline"
-    cause, amount = max(found, key=lambda pair: pair[1])
-    return f"Work waited {gpu_hours(total)}: {percent(amount, total)} of it {CAUSE_WORDS.get(cause, cause)}"
 
 
 def _chart(found: Sequence[tuple[str, int]], total: int) -> Chart:

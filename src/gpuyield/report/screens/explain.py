@@ -1,0 +1,161 @@
+"""The answer of `gpuyield explain`: a job's place in the plan, a lever's reasons, a figure's definition."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from zoneinfo import ZoneInfo
+
+from gpuyield.model.document import schema_name
+from gpuyield.report.answer import Answer, Next
+from gpuyield.report.facts import Document
+from gpuyield.report.screens.decide import money_words
+from gpuyield.report.screens.plan import relaxation_words
+from gpuyield.report.sentences import CLASS_WORDS, count
+from gpuyield.report.tables import Column, Table, format_local, format_span
+from gpuyield.units import parse_instant
+
+FIGURES: Mapping[str, tuple[str, str]] = {
+    "unavailable": (
+        "Cards that are unhealthy, or on a node that is not ready or cordoned, and that nobody holds.",
+        "kube_node_status_capacity and _allocatable, kube_node_status_condition, kube_node_spec_unschedulable",
+    ),
+    "unallocated": (
+        "Cards that nobody holds, split by what pending work could have used them.",
+        "node capacity minus what bound pods hold, pending pods from kube_pod_status_phase",
+    ),
+    "allocated": (
+        "Cards held by a bound pod that is not terminal: starting + idle, held + underused + unobserved + busy.",
+        "kube_pod_container_resource_requests, kube_pod_status_phase, kube_pod_status_scheduled_time",
+    ),
+    "starting": (
+        "Held, and not running yet: pulling images, init containers, waiting for the gang.",
+        "from kube_pod_status_scheduled_time to kube_pod_container_state_started",
+    ),
+    "idle_held": (
+        "A whole device below the activity threshold for at least idle_after without a break, all of it counted. Only "
+         "this can be reclaimed.",
+        "activity samples of the card (DCGM) while the pod ran; rules in gpuyield.yaml",
+    ),
+    "underused": (
+        "(1 - activity) of all other observed time. A hint, never a saving.",
+        "activity samples of the card (DCGM) while the pod ran",
+    ),
+    "unobserved": (
+        "Held, and no activity sample says how busy it was. Never counted as idle.",
+        "where activity samples are missing for longer than the gap limit",
+    ),
+    "busy": (
+        "Activity-weighted time of running work: productive + lost + unjudged.",
+        "activity samples of the card (DCGM) x the share of it that the pod holds",
+    ),
+    "productive": (
+        "Busy time of attempts whose outcome every required check passed.",
+        "outcomes and verdicts (gpuyield outcomes import), policy in gpuyield.yaml",
+    ),
+    "lost": (
+        "Busy time of attempts that failed, were replaced, came too late or were rejected.",
+        "outcomes and verdicts (gpuyield outcomes import), deadlines in gpuyield.yaml",
+    ),
+    "unjudged": (
+        "Busy time without a conclusive verdict. Not lost, not productive, not a saving.",
+        "outcomes and verdicts (gpuyield outcomes import)",
+    ),
+}
+
+
+def known_figures() -> list[str]:
+    """Figures that can be explained."""
+    return list(FIGURES)
+
+
+def explain_figure(name: str) -> Answer:
+    """What a figure means and what it is made from."""
+    meaning, evidence = FIGURES[name]
+    return Answer(
+        document={"schema": schema_name("explain"), "what": name, "meaning": meaning, "evidence": evidence},
+        headline=(f"{CLASS_WORDS[name]}: {meaning}", f"Made from: {evidence}."),
+        next=(Next(command="gpuyield account --by workload", why="whose it is"),),
+    )
+
+
+def explain_job(plan: Document, inputs: Document | None, name: str, *, zone: ZoneInfo, path: str) -> Answer:
+    """When a job runs, its slack, what it waits for, and what would bring it forward."""
+    job = next(one for one in plan["jobs"] if str(one["id"]) == name)
+    segments = job.get("segments") or []
+    lines = []
+    if segments:
+        begin, end = parse_instant(segments[0][0]), parse_instant(segments[-1][1])
+        gpus = count(int(job["gpus"]), "GPU")
+        lines.append(f"{name} runs {format_local(begin, zone)} to {format_local(end, zone)} on {gpus}.")
+    else:
+        lines.append(f"{name} is {job['status']}: it is not run.")
+    if job.get("why"):
+        lines.append(f"Why: {job['why']}")
+    if job.get("slack_s") is not None and job.get("deadline"):
+        deadline = format_local(parse_instant(job["deadline"]), zone)
+        lines.append(f"Deadline {deadline}, slack {format_span(round(job['slack_s'] * 1000))}.")
+    rows = []
+    for one in (plan.get("relaxations") or ()) if job["status"] != "planned" else ():
+        named = {str(entry["id"]) if isinstance(entry, Mapping) else str(entry) for entry in one.get("jobs") or ()}
+        if one["kind"] == "add-gpus" or name in named:
+            rows.append((relaxation_words(one, zone),))
+    before = _before(plan, job, inputs)
+    if before:
+        lines.append(f"On its GPUs before it: {', '.join(before)}.")
+    tables = (Table(title="What would help", columns=(Column("change", "change"),), rows=tuple(rows)),) if rows else ()
+    return Answer(
+        document={
+            "schema": schema_name("explain"),
+            "what": name,
+            "job": dict(job),
+            "runs_before": before,
+            "relaxations": [row[0] for row in rows],
+            "document": path,
+            "inputs_digest": plan.get("inputs_digest"),
+        },
+        headline=tuple(lines),
+        tables=tables,
+        next=(Next(command=f"gpuyield verify {path}", why="check it again, from the inputs alone"),),
+    )
+
+
+def _before(plan: Document, job: Document, inputs: Document | None, most: int = 6) -> list[str]:
+    """Jobs that end where this one starts: it waited for their GPUs."""
+    segments = job.get("segments") or []
+    if not segments:
+        return []
+    start = segments[0][0]
+    release = None
+    if inputs is not None:
+        release = next((one["release_ms"] for one in inputs["jobs"] if one["id"] == job["id"]), None)
+        if release is not None and int(inputs["origin_ms"]) + int(release) >= parse_instant(start):
+            return []
+    return [
+        str(one["id"])
+        for one in plan["jobs"]
+        if one["id"] != job["id"]
+        and one.get("flavor") == job.get("flavor")
+        and any(end == start for _, end in one.get("segments") or ())
+    ][:most]
+
+
+def explain_lever(decision: Document, name: str, *, path: str) -> Answer:
+    """What a lever changes, what it frees and risks, and how to undo it."""
+    found = [lever for lever in decision["levers"] if lever["lever"] == name]
+    lines = []
+    for lever in found:
+        lines.append(f"{name}: {lever['change']}")
+        freed = {key: value for key, value in (lever.get("gpus_freed") or {}).items() if value}
+        if freed:
+            lines.append(f"Frees: {', '.join(f'{number} {flavor}' for flavor, number in freed.items())}.")
+        money = money_words(lever.get("money_per_month"))
+        if money:
+            lines.append(f"Worth {money} a month.")
+        for field, words in (("risk", "Risk"), ("undo", "Undo"), ("provenance", "Evidence")):
+            if lever.get(field):
+                lines.append(f"{words}: {lever[field]}")
+    return Answer(
+        document={"schema": schema_name("explain"), "what": name, "levers": [dict(lever) for lever in found]},
+        headline=tuple(lines),
+        next=(Next(command=f"gpuyield verify {path}", why="check the decision again, from the inputs alone"),),
+    )

@@ -1,0 +1,153 @@
+"""The answer of `gpuyield plan`: the status with its reason, the jobs, what would make it fit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any  # Documents are JSON.
+from zoneinfo import ZoneInfo
+
+from gpuyield.report.answer import Answer, Next
+from gpuyield.report.facts import Document
+from gpuyield.report.sentences import count, listed
+from gpuyield.report.tables import Cell, Column, Kind, Table, format_local, format_span
+from gpuyield.units import parse_instant
+
+_SHOWN = 40
+
+
+def plan_answer(plan: Document, *, zone: ZoneInfo, path: str | None, exit_code: int = 0) -> Answer:
+    """The plan as a screen; `path` is the file that it was written to."""
+    explanation = [str(line) for line in plan.get("explanation") or ()]
+    first = f"{plan['status']}: {explanation[0]}" if explanation else f"{plan['status']}."
+    where = f" {path}" if path else ""
+    jobs = list(plan["jobs"])
+    notes = []
+    if len(jobs) > _SHOWN:
+        notes.append(f"{count(len(jobs) - _SHOWN, 'more job')}: -o csv or -o json lists all.")
+    if plan.get("stopped_because") == "time":
+        notes.append("The time limit cut the search: the same inputs may give another plan. Raise --time-limit.")
+    checks = Next(command=f"gpuyield verify{where}", why="check plan and proof again, from the inputs alone")
+    example = next((str(job["id"]) for job in jobs if job["status"] != "planned"), str(jobs[0]["id"]) if jobs else "")
+    explain = f"gpuyield explain {example}" + (f" --document {path}" if path else "")
+    steps = [checks, Next(command=explain, why="when, and why not earlier")] if path else []
+    if not path:
+        steps.append(
+            Next(command="gpuyield plan ... --out plan.json", why="keep it, so that verify and explain find it")
+        )
+    return Answer(
+        document=plan,
+        headline=(first, *explanation[1:]),
+        tables=tuple(
+            table
+            for table in (gpus_table(plan), jobs_table(plan, zone, most=_SHOWN), relaxations_table(plan, zone))
+            if table is not None
+        ),
+        csv=jobs_table(plan, zone),
+        notes=tuple(notes),
+        next=tuple(steps),
+        exit_code=exit_code,
+    )
+
+
+def gpus_table(plan: Document) -> Table | None:
+    """What exists, is needed and is proven of each resource; None where there is none."""
+    gpus = plan.get("gpus") or {}
+    if not gpus:
+        return None
+    at_once = plan.get("peak_if_started_at_once") or {}
+    return Table(
+        title="GPUs",
+        columns=(
+            Column("resource", "resource"),
+            Column("available", "exist", Kind.COUNT),
+            Column("needed", "needed", Kind.COUNT),
+            Column("lower_bound", "proven floor", Kind.COUNT),
+            Column("at_once", "all started at once", Kind.COUNT),
+        ),
+        rows=tuple(
+            (name, one.get("available"), one.get("needed"), one.get("lower_bound"), at_once.get(name))
+            for name, one in gpus.items()
+        ),
+    )
+
+
+def jobs_table(plan: Document, zone: ZoneInfo, *, most: int | None = None) -> Table:
+    """Every job (at most so many) with its start and end, in order of its start; those not run come first."""
+    ordered = sorted(plan["jobs"], key=_start)
+    rows: list[tuple[Cell, ...]] = []
+    for job in ordered[:most]:
+        segments = job.get("segments") or []
+        rows.append(
+            (
+                str(job["id"]),
+                str(job["status"]),
+                job.get("flavor"),
+                job.get("gpus"),
+                parse_instant(segments[0][0]) if segments else None,
+                parse_instant(segments[-1][1]) if segments else None,
+                parse_instant(job["deadline"]) if job.get("deadline") else None,
+                round(job["slack_s"] * 1000) if job.get("slack_s") is not None else None,
+                str(job.get("why") or ""),
+            )
+        )
+    return Table(
+        title="Every job" if most is None or len(ordered) <= most else "Jobs",
+        columns=(
+            Column("job", "job"),
+            Column("status", "status"),
+            Column("flavor", "flavor"),
+            Column("gpus", "GPUs", Kind.COUNT),
+            Column("start", "start", Kind.INSTANT),
+            Column("end", "end", Kind.INSTANT),
+            Column("deadline", "deadline", Kind.INSTANT),
+            Column("slack_ms", "slack", Kind.DURATION),
+            Column("why", "why"),
+        ),
+        rows=tuple(rows),
+        zone=zone,
+    )
+
+
+def _start(job: Mapping[str, Any]) -> tuple[str, str]:
+    segments = job.get("segments") or []
+    return (str(segments[0][0]) if segments else "", str(job["id"]))
+
+
+def relaxations_table(plan: Document, zone: ZoneInfo) -> Table | None:
+    """What would make it fit, each checked by a plan; None where nothing is needed."""
+    found = list(plan.get("relaxations") or ())
+    if not found:
+        return None
+    return Table(
+        title="It would fit with",
+        columns=(Column("change", "change"), Column("least", "less does not do")),
+        rows=tuple((relaxation_words(one, zone), _least(one.get("irreducible"))) for one in found),
+    )
+
+
+def _least(irreducible: object) -> str | None:
+    return "proven" if irreducible is True else None
+
+
+def relaxation_words(one: Mapping[str, Any], zone: ZoneInfo) -> str:
+    """A relaxation in words."""
+    match one["kind"]:
+        case "add-gpus":
+            begin, end = parse_instant(one["from"]), parse_instant(one["to"])
+            resource = str(one["resource"]).removeprefix("gpu/").removeprefix("gpu")
+            what = count(int(one["amount"]), f"more {resource} GPU".replace("  ", " "))
+            return f"{what} from {format_local(begin, zone)} to {format_local(end, zone)}"
+        case "move-deadline":
+            moved = [f"{job['id']} by {format_span(round(job['by_s'] * 1000))}" for job in one["jobs"]]
+            return f"{count(len(moved), 'deadline')} later: {listed(moved)}"
+        case _:
+            jobs = [str(job) for job in one["jobs"]]
+            return f"without {count(len(jobs), 'job')}: {listed(jobs)}"
+
+
+def statuses(jobs: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """How many jobs have each status."""
+    found: dict[str, int] = {}
+    for job in jobs:
+        found[job["status"]] = found.get(job["status"], 0) + 1
+    return found

@@ -1,0 +1,72 @@
+"""The answer of `gpuyield verify`: what is vouched for, what is refused and why, what was not re-checked."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from gpuyield.model.document import schema_name
+from gpuyield.report.answer import Answer, Next
+from gpuyield.report.sentences import count
+from gpuyield.report.tables import Column, Table
+
+REJECTED = 10
+_SHOWN = 12
+
+
+class Said(Protocol):
+    """A claim and what is to be said of it."""
+
+    @property
+    def claim(self) -> str: ...  # noqa: D102
+    @property
+    def reason(self) -> str: ...  # noqa: D102
+
+
+class Checked(Protocol):
+    """The report of a check."""
+
+    @property
+    def schema(self) -> str: ...  # noqa: D102
+    @property
+    def vouched(self) -> tuple[str, ...]: ...  # noqa: D102
+    @property
+    def refused(self) -> tuple[Said, ...]: ...  # noqa: D102
+    @property
+    def not_rechecked(self) -> tuple[Said, ...]: ...  # noqa: D102
+    @property
+    def accepted(self) -> bool: ...  # noqa: D102
+
+
+def verify_answer(report: Checked, *, document: str, others: tuple[str, ...] = ()) -> Answer:
+    """Accepted (0) or rejected (10); `others` are files that are not sources of the document."""
+    accepted = report.accepted and not others
+    if accepted:
+        headline = f"accepted: {count(len(report.vouched), 'claim')} of {document} vouched for from its inputs alone."
+    else:
+        refused = len(report.refused) + len(others)
+        headline = f"rejected: {count(refused, 'claim')} of {document} refused."
+    rows: list[tuple[str, str, str]] = [("refused", "sources", text) for text in others]
+    rows += [("refused", one.claim, one.reason) for one in report.refused]
+    rows += [("not re-checked", one.claim, one.reason) for one in report.not_rechecked]
+    rows += [("vouched for", claim, "") for claim in report.vouched]
+    columns = (Column("result", "result"), Column("claim", "claim"), Column("reason", "reason"))
+    shown = rows[:_SHOWN]
+    notes = (f"{count(len(rows) - _SHOWN, 'more claim')}: -o json or -o csv lists all.",) if len(rows) > _SHOWN else ()
+    return Answer(
+        document={
+            "schema": schema_name("verify"),
+            "document": document,
+            "of": report.schema,
+            "accepted": accepted,
+            "refused": [{"claim": one.claim, "reason": one.reason} for one in report.refused]
+            + [{"claim": "sources", "reason": text} for text in others],
+            "not_rechecked": [{"claim": one.claim, "reason": one.reason} for one in report.not_rechecked],
+            "vouched": list(report.vouched),
+        },
+        headline=(headline,),
+        tables=(Table(title="", columns=columns, rows=tuple(shown)),),
+        csv=Table(title="", columns=columns, rows=tuple(rows)),
+        notes=notes,
+        next=(Next(command="gpuyield explain JOB --document " + document, why="why a job runs when it does"),),
+        exit_code=0 if accepted else REJECTED,
+    )

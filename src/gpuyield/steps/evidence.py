@@ -1,0 +1,97 @@
+"""What the ledger says of a window, judged and priced: the ground that account, queue, cost and decide share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpuyield.account import Accounting
+from gpuyield.account import account as account_window
+from gpuyield.cost.prices import PriceBook, price_book
+from gpuyield.cost.sources import node_costs
+from gpuyield.ledger.tables import COVERAGE, OUTCOMES, PRICES
+from gpuyield.model.declaration import PriceBasis
+from gpuyield.model.evidence import Gap
+from gpuyield.outcomes.derive import Judged, judge
+from gpuyield.outcomes.policy import judging_of
+from gpuyield.outcomes.store import read_outcomes
+from gpuyield.steps.jobs import ObservedJobs, observed_jobs
+from gpuyield.steps.setting import Setting
+from gpuyield.units import DAY_MS, Window
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """A window accounted. `judged` is None where no outcome was ever imported."""
+
+    setting: Setting
+    window: Window
+    accounting: Accounting
+    jobs: ObservedJobs
+    judged: Judged | None
+    book: PriceBook
+    gaps: tuple[Gap, ...]
+
+
+def gather(setting: Setting, window: Window, *, basis: PriceBasis | None = None) -> Evidence:
+    """Read and judge the whole window once."""
+    declared = setting.declaration
+    book = _book(setting, window, basis)
+    # Deadlines of jobs decide whether an outcome is late, and come from the same ledger.
+    bare = account_window(setting.ledger, window=window, rules=declared.rules, teams=declared.teams)
+    jobs = observed_jobs(setting.ledger, bare, declared)
+    judged = _judged(setting, window, jobs)
+    accounting = bare
+    if judged is not None or book.edges(window):
+        accounting = account_window(
+            setting.ledger,
+            window=window,
+            rules=declared.rules,
+            teams=declared.teams,
+            judged=judged.spans() if judged else (),
+            cuts=book.edges(window),
+        )
+    gaps = (
+        *_source_gaps(setting, window),
+        *accounting.gaps,
+        *jobs.gaps,
+        *(judged.gaps() if judged else ()),
+    )
+    return Evidence(
+        setting=setting, window=window, accounting=accounting, jobs=jobs, judged=judged, book=book, gaps=gaps
+    )
+
+
+def _judged(setting: Setting, window: Window, jobs: ObservedJobs) -> Judged | None:
+    if not setting.ledger.days(OUTCOMES):
+        return None
+    outcomes, verdicts = read_outcomes(setting.ledger, window)
+    deadlines: dict[tuple[str, str], int] = {}
+    for one in jobs.jobs:
+        if one.deadline_ms is not None:
+            deadlines[one.namespace, one.name] = one.deadline_ms
+    return judge(outcomes, verdicts, judging_of(setting.declaration, deadlines))
+
+
+def _book(setting: Setting, window: Window, basis: PriceBasis | None) -> PriceBook:
+    declared = setting.declaration
+    days = set(Window(window.from_ms - DAY_MS, window.to_ms).days())
+    rows = setting.ledger.read(PRICES, days=[day for day in setting.ledger.days(PRICES) if day in days])
+    return price_book(
+        declared.prices,
+        node_costs({name: values.tolist() for name, values in rows.items()}),
+        currency=declared.currency,
+        rates=declared.rates,
+        rate=declared.sharing.rate,
+        basis=basis,
+        window=window,
+    )
+
+
+def _source_gaps(setting: Setting, window: Window) -> tuple[Gap, ...]:
+    from gpuyield.collect.days import coverage
+    from gpuyield.collect.gaps import gaps_of
+
+    days = [day for day in setting.ledger.days(COVERAGE) if day in set(window.days())]
+    read = coverage(setting.ledger, "prometheus", days)
+    end = max((one.window.to_ms for one in read), default=window.to_ms)
+    return tuple(gaps_of(window, read, end_ms=end))

@@ -1,0 +1,140 @@
+"""When each job runs, or why that is impossible."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Any  # Documents are JSON.
+
+from gpuyield.declare.problem import read_problem
+from gpuyield.errors import DeclarationError
+from gpuyield.model.declaration import Declaration
+from gpuyield.model.job import PlanObjective, Problem
+from gpuyield.model.plan import Plan, PlanStatus
+from gpuyield.plan import make_plan, plan_document, plan_inputs
+from gpuyield.report.answer import Answer
+from gpuyield.report.screens.plan import plan_answer as answer_of
+from gpuyield.steps.documents import keep
+from gpuyield.steps.setting import read_declaration, wall_clock_ms
+from gpuyield.units import parse_duration, parse_instant, parse_zone
+
+GATE_FAILED = 10
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """A problem with its plan, as values and as documents."""
+
+    problem: Problem
+    plan: Plan
+    document: dict[str, Any]
+    inputs: dict[str, Any]
+
+
+def plan_answer(
+    *,
+    file: Path,
+    ledger_root: Path,
+    jobs: Path | None,
+    capacity: Path | None,
+    gpus: int | None,
+    origin: str | None,
+    objective: str,
+    resource: str | None,
+    time_limit: str,
+    seed: int,
+    gate: bool,
+    out: Path | None,
+    tell: Tell,
+) -> Answer:
+    """The answer of `gpuyield plan`."""
+    if jobs is None:
+        from gpuyield.steps.observed import conditional_answer
+
+        return conditional_answer(file=file, ledger_root=ledger_root, seed=seed, time_limit=time_limit, gate=gate)
+    declared = read_declaration(file)
+    problem = read_named_problem(
+        declared, jobs=jobs, capacity=capacity, gpus=gpus, origin=origin, objective=objective, resource=resource
+    )
+    tell(f"planning {len(problem.jobs):,} jobs")
+    planned = make(problem, seed=seed, time_limit=time_limit, prices=hourly_prices(declared, problem))
+    keep("plan", planned.document, planned.inputs, ledger_root=ledger_root, out=out)
+    failed = gate and planned.plan.status not in (PlanStatus.OPTIMAL, PlanStatus.FEASIBLE)
+    return answer_of(
+        planned.document,
+        zone=parse_zone(declared.reporting_zone),
+        path=str(out) if out else None,
+        exit_code=GATE_FAILED if failed else 0,
+    )
+
+
+def read_named_problem(
+    declared: Declaration,
+    *,
+    jobs: Path,
+    capacity: Path | None,
+    gpus: int | None,
+    origin: str | None,
+    objective: str = PlanObjective.ON_TIME,
+    resource: str | None = None,
+) -> Problem:
+    """The problem of the files and numbers on the command line."""
+    return read_problem(
+        jobs,
+        capacity=capacity,
+        gpus=gpus,
+        origin_ms=None if origin is None else parse_instant(origin),
+        now_ms=wall_clock_ms(),
+        zone=parse_zone(declared.reporting_zone),
+        milestones=declared.milestones,
+        objective=PlanObjective(objective),
+        resource=resource,
+    )
+
+
+def make(problem: Problem, *, seed: int, time_limit: str, prices: Mapping[str, Decimal] | None = None) -> Planned:
+    """Plan within a time limit; the limit is only a cap."""
+    used = prices if problem.objective is PlanObjective.CHEAPEST else None
+    plan = make_plan(problem, seed=seed, should_stop=deadline(time_limit), prices=used)
+    return Planned(
+        problem=problem,
+        plan=plan,
+        document=plan_document(problem, plan, prices=used),
+        inputs=plan_inputs(problem, prices=used),
+    )
+
+
+def deadline(time_limit: str) -> Callable[[], bool]:
+    """Whether the time is up.
+
+    Raises:
+        DeclarationError: No such length of time.
+    """
+    try:
+        length_ms = parse_duration(time_limit)
+    except DeclarationError as err:
+        raise DeclarationError(err.mistakes[0].what, where="--time-limit", fix=err.mistakes[0].fix) from err
+    end = time.monotonic() + length_ms / 1000
+    return lambda: time.monotonic() >= end
+
+
+def hourly_prices(declared: Declaration, problem: Problem) -> dict[str, Decimal] | None:
+    """Prices per GPU and hour of the problem's resources at its origin; None where one is not declared."""
+    found: dict[str, Decimal] = {}
+    for name in problem.capacity.steps:
+        flavor = name.removeprefix("gpu/")
+        prices = [
+            price.gpu_hour.amount
+            for price in declared.prices
+            if price.flavor == flavor
+            and (price.from_ms is None or price.from_ms <= problem.origin_ms)
+            and (price.to_ms is None or problem.origin_ms < price.to_ms)
+        ]
+        if not prices:
+            return None
+        found[name] = prices[0]
+    return found

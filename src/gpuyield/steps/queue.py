@@ -1,0 +1,54 @@
+"""Why work waited in a window."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+
+from gpuyield.decide.queue import explain_queue
+from gpuyield.decide.waits import JobFacts, blind_windows, supplies_of, waits_of
+from gpuyield.model.queue import Queue
+from gpuyield.report.answer import Answer
+from gpuyield.report.screens.queue import queue_answer as answer_of
+from gpuyield.steps.account import keys
+from gpuyield.steps.evidence import Evidence, gather
+from gpuyield.steps.setting import chosen_window, read_setting
+
+
+def queue_answer(
+    *, file: Path, ledger_root: Path, window: str | None, begin: str | None, end: str | None, by: str | None
+) -> Answer:
+    """The answer of `gpuyield queue`."""
+    setting = read_setting(file, ledger_root)
+    evidence = gather(setting, chosen_window(setting, window=window, begin=begin, end=end))
+    from gpuyield.steps.observed import jobs_on_time
+
+    found = queued(evidence, by=keys(by), on_time=jobs_on_time(evidence))
+    return answer_of(found, zone=setting.zone)
+
+
+def queued(evidence: Evidence, *, by: tuple[str, ...] = (), on_time: Collection[str] | None = None) -> Queue:
+    """Waiting GPU time by cause; `on_time` are the jobs that our plan runs in time on the same GPUs."""
+    known = evidence.jobs.by_id()
+
+    def facts_of(namespace: str, name: str) -> JobFacts | None:
+        job = known.get((namespace, name))
+        if job is None:
+            return None
+        return JobFacts(
+            due_ms=job.deadline_ms if job.deadline_ms is not None else job.due_ms,
+            created_ms=job.created_ms,
+            finished_ms=job.ended_ms,
+            shortest_ms=job.run_ms,
+            flavors=(),
+        )
+
+    accounting = evidence.accounting
+    return explain_queue(
+        waits_of(accounting, facts_of, evidence.window.to_ms),
+        supplies_of(accounting),
+        evidence.window,
+        on_time=on_time,
+        by=by,
+        blind=blind_windows(accounting),
+    )

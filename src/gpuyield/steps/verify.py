@@ -1,0 +1,42 @@
+"""Check a document again, from its inputs alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gpuyield.errors import DeclarationError
+from gpuyield.report.answer import Answer
+from gpuyield.report.screens.verify import verify_answer as answer_of
+from gpuyield.verify import check, compare_sources, find_inputs, read_document
+from gpuyield.verify.report import Refused
+
+
+def verify_answer(
+    *, document: Path, inputs: Path | None, jobs: Path | None, capacity: Path | None, ledger_root: Path
+) -> Answer:
+    """The answer of `gpuyield verify`: 0 accepted, 10 refused."""
+    try:
+        found = read_document(document)
+    except Refused as err:
+        raise DeclarationError(
+            f"not a document: {err}", where=str(document), fix="Name a file that plan wrote."
+        ) from err
+    except OSError as err:
+        raise DeclarationError(
+            f"cannot be read: {err.strerror or err}.", where=str(document), fix="Name a document, such as plan.json."
+        ) from err
+    place = inputs if inputs is not None else find_inputs(document, found, ledger_root)
+    if place is None:
+        raise DeclarationError(
+            "its canonical inputs are not found, neither beside it nor in the ledger.",
+            where=str(document),
+            fix="Name them with --inputs FILE.",
+        )
+    try:
+        data = place.read_bytes()
+        others = compare_sources(data, [path for path in (jobs, capacity) if path is not None])
+    except OSError as err:
+        raise DeclarationError(f"cannot be read: {err.strerror or err}.", where=str(err.filename)) from err
+    except Refused as err:
+        raise DeclarationError(f"not canonical inputs: {err}", where=str(place)) from err
+    return answer_of(check(found, data), document=str(document), others=tuple(others))
