@@ -9,6 +9,7 @@ import heapq
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import pairwise
 from typing import TypeAlias
 
 from gpuyield.errors import Mistake, PlanError
@@ -201,14 +202,10 @@ def _capacity_mistakes(capacity: Capacity) -> list[Mistake]:
     found = []
     for name, steps in capacity.steps.items():
         times = [from_ms for from_ms, _ in steps]
-        if any(later <= earlier for earlier, later in zip(times, times[1:], strict=False)):
-            found.append(
-                Mistake(what=f"capacity of {name}: its steps are not in order of time.", fix="Sort them.")
-            )
+        if any(later <= earlier for earlier, later in pairwise(times)):
+            found.append(Mistake(what=f"capacity of {name}: its steps are not in order of time.", fix="Sort them."))
         if any(not 0 <= amount <= MOST_AMOUNT for _, amount in steps):
-            found.append(
-                Mistake(what=f"capacity of {name}: an amount is not between 0 and {MOST_AMOUNT}.", where=name)
-            )
+            found.append(Mistake(what=f"capacity of {name}: an amount is not between 0 and {MOST_AMOUNT}.", where=name))
         if any(abs(from_ms) > MOST_MS for from_ms in times):
             found.append(Mistake(what=f"capacity of {name}: a time lies too far away.", where=name))
     return found

@@ -25,6 +25,7 @@ from gpuyield.plan.schedule import (
     Placement,
     Schedule,
     ShapeChoice,
+    in_precedence,
     list_orders,
     meets_all,
     serial_schedule,
@@ -114,7 +115,7 @@ def rule_schedules(
     case: Case, budget: Budget, manners: Sequence[Manner] = (Manner(),), first_only: bool = False
 ) -> list[Schedule]:
     """One schedule per list rule and manner, while the budget lasts; `first_only` ends at one that meets all."""
-    found = []
+    found: list[Schedule] = []
     several = any(len(task.modes) > 1 for task in case.board.tasks)
     for order in list_orders(case.board, case.windows):
         for number, manner in enumerate(manners):
@@ -178,7 +179,8 @@ def complete(case: Case, placed: Mapping[int, Placement]) -> Schedule:
         earliest = max([task.release_ms, *(one.end_ms for one in before if one is not None)])
         fits = []
         for mode in task.modes:
-            last = NEVER if task.limit_ms is None else task.limit_ms - mode.duration_ms
+            loose = task.limit_ms is None or task.deadline_ms is None
+            last = NEVER if loose or task.limit_ms is None else task.limit_ms - mode.duration_ms
             start_ms = profile.earliest(mode, earliest, last)
             if start_ms is not None:
                 fits.append(Placement(mode, start_ms))
@@ -186,7 +188,7 @@ def complete(case: Case, placed: Mapping[int, Placement]) -> Schedule:
             best = min(fits, key=lambda one: (one.end_ms, one.mode.gpus, one.mode.shape))
             profile.reserve(best.mode.demand, best.start_ms, best.end_ms)
             rows[at] = best
-    return Schedule(rows)
+    return Schedule(in_precedence(board, rows))
 
 
 def worst_overload(case: Case) -> tuple[int, Overload] | None:
@@ -206,22 +208,32 @@ def prove(case: Case, budget: Budget, *, known_none: bool | None = None) -> Cert
     `known_none` says what the exact lane already knows, None: it has not been asked.
     """
     if case.hard_impossible:
-        roots = [one for one in case.hard_impossible if not one.is_behind]
-        return impossible_certificate(
-            case.board, roots or [one for one in case.impossible if not one.is_behind]
-        )
+        return _impossible_certificate(case, budget)
     over = worst_overload(case)
     if over:
         resource, span = over
-        return interval_certificate(
-            case.board, case.steps, case.windows, resource, span.from_ms, span.to_ms
-        )
+        return interval_certificate(case.board, case.steps, case.windows, resource, span.from_ms, span.to_ms)
     wide = wide_gangs(case)
     if wide:
         return wide
     if known_none is None:
         known_none = find_plan(case, budget, rules=False).none_exists
     return search_tree(case, budget) if known_none else None
+
+
+def _impossible_certificate(case: Case, budget: Budget) -> Certificate | None:
+    roots = [one for one in case.hard_impossible if not one.is_behind]
+    roots = roots or [one for one in case.impossible if not one.is_behind]
+    found = impossible_certificate(case.board, roots)
+    if found is not None:
+        return found
+    for one in roots:
+        share = budget.share(TREE_WORK)
+        tree = search_certificate(case.board, case.steps, [one.task], TREE_NODES, share)
+        budget.settle(share)
+        if tree is not None:
+            return tree
+    return None
 
 
 def wide_gangs(case: Case) -> Certificate | None:
@@ -257,9 +269,15 @@ def wide_gangs(case: Case) -> Certificate | None:
 
 def search_tree(case: Case, budget: Budget) -> Certificate | None:
     """A replayable tree, grown on as few jobs as still have no plan; None where it does not close."""
-    if any(task.job.restart_ms is not None for task in case.board.tasks):
-        return None
-    core = _core(case, bound_tasks(case.board, case.windows), budget)
+    tasks = bound_tasks(case.board, case.windows)
+    rigid = [at for at in tasks if case.board.tasks[at].job.restart_ms is None]
+    if rigid != tasks:
+        share = budget.share(SETTLE_WORK)
+        settled = settle(case.board, case.steps, case.windows, rigid, share)
+        budget.settle(share)
+        if settled.answer is not Answer.NONE:
+            return None
+    core = _core(case, rigid, budget)
     share = budget.share(TREE_WORK)
     tree = search_certificate(case.board, case.steps, core, TREE_NODES, share)
     budget.settle(share)

@@ -36,9 +36,7 @@ def plan_inputs(problem: Problem, *, prices: Mapping[str, Decimal] | None = None
         "resource": problem.resource,
         "jobs": [_job_inputs(job) for job in sorted(problem.jobs, key=lambda job: job.id)],
         "capacity": {name: [list(step) for step in steps] for name, steps in problem.capacity.steps.items()},
-        "sources": [
-            {"path": source.path, "sha256": source.sha256, "rows": source.rows} for source in problem.sources
-        ],
+        "sources": [{"path": source.path, "sha256": source.sha256, "rows": source.rows} for source in problem.sources],
     }
     if prices is not None:
         inputs["prices"] = {name: str(price) for name, price in prices.items()}

@@ -37,16 +37,10 @@ class Settled:
 
 def bound_tasks(board: Board, windows: Windows) -> list[int]:
     """The tasks that a hard deadline binds: their own, or that of one that waits for them; and the fixed ones."""
-    return [
-        task.index
-        for task in board.tasks
-        if windows.tails[task.index] is not None or task.fixed_ms is not None
-    ]
+    return [task.index for task in board.tasks if windows.tails[task.index] is not None or task.fixed_ms is not None]
 
 
-def settle(
-    board: Board, steps: Sequence[Steps], windows: Windows, tasks: Iterable[int], budget: Budget
-) -> Settled:
+def settle(board: Board, steps: Sequence[Steps], windows: Windows, tasks: Iterable[int], budget: Budget) -> Settled:
     """Search the given tasks to the end, or until the budget is spent; others are left out.
 
     `NONE` is exact for jobs that run in one piece; whether pausing would help is not looked at.
@@ -151,9 +145,7 @@ class _Search:
                 fits[at] = found
         return fits
 
-    def _children(
-        self, left: Sequence[int], fits: dict[int, list[Placement]]
-    ) -> list[tuple[int, Placement]]:
+    def _children(self, left: Sequence[int], fits: dict[int, list[Placement]]) -> list[tuple[int, Placement]]:
         done = sorted((one.end_ms, at) for at, found in fits.items() for one in found)
         remaining = set(left)
 

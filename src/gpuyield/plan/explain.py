@@ -128,15 +128,11 @@ def _why_infeasible(case: Case, certificate: Certificate, clock: Clock) -> list[
         case "wide-gangs":
             names = [one["id"] for one in certificate["jobs"]]
             span = f"between {clock.say(certificate['from_ms'])} and {clock.say(certificate['to_ms'])}"
-            return [
-                f"{named(names)} are too wide to run side by side, and one after the other they take longer than "
-                f"there is {span}."
-            ]
+            too_long = f"one after the other they take longer than there is {span}"
+            return [f"{named(names)} are too wide to run side by side, and {too_long}."]
         case "search":
-            return [
-                "Every order of these jobs was tried, and none meets all deadlines "
-                f"(a proof of {len(certificate['branches'])} steps that verify replays)."
-            ]
+            proof = f"a proof of {len(certificate['branches'])} steps that verify replays"
+            return [f"Every order of these jobs was tried, and none meets all deadlines ({proof})."]
     return []
 
 
@@ -168,7 +164,9 @@ def _run_throughout(case: Case, certificate: Certificate, resource: int) -> bool
     widths = {
         task.job.id: {mode.amount(resource) for mode in case.windows.modes[task.index]} for task in case.board.tasks
     }
-    return all(any(one["forced_gpu_ms"] == width * length for width in widths[one["id"]]) for one in certificate["jobs"])
+    return all(
+        any(one["forced_gpu_ms"] == width * length for width in widths[one["id"]]) for one in certificate["jobs"]
+    )
 
 
 def _hours(gpu_ms: int, resource: str) -> str:
@@ -188,7 +186,9 @@ def _needs(needs: Sequence[GpuNeed], at_once: Mapping[str, int]) -> list[str]:
             if need.lower_bound
             else "and how many fewer would do is not known"
         )
-        start = f"{things(need.needed, need.resource)} suffice{'s' if need.needed == 1 else ''} for all deadlines, {sure}"
+        start = (
+            f"{things(need.needed, need.resource)} suffice{'s' if need.needed == 1 else ''} for all deadlines, {sure}"
+        )
         peak = at_once.get(need.resource)
         said.append(f"{start}; starting everything at once would take {peak}." if peak is not None else f"{start}.")
     return said
@@ -291,9 +291,7 @@ def _shares(one: Placement | None, resources: set[int]) -> bool:
 def why_given_up(case: Case, at: int, statuses: Mapping[str, JobStatus], clock: Clock) -> str:
     """Why a job does not run in the plan."""
     task = case.board.tasks[at]
-    missing = [
-        name for number in task.before if statuses.get(name := case.board.tasks[number].job.id) in _NOT_RUN
-    ]
+    missing = [name for number in task.before if statuses.get(name := case.board.tasks[number].job.id) in _NOT_RUN]
     if missing:
         return f"Given up: it waits for {named(missing)}, which does not run."
     if task.deadline_ms is None:
@@ -302,4 +300,3 @@ def why_given_up(case: Case, at: int, statuses: Mapping[str, JobStatus], clock: 
 
 
 _NOT_RUN = (JobStatus.DROPPED, JobStatus.IMPOSSIBLE)
-

@@ -29,19 +29,21 @@ PLENTY = 1 << 40
 LEVEL_WORK_PER_JOB = 8
 
 
-def fewest(case: Case, resource: int, known: Sequence[Schedule], budget: Budget) -> GpuNeed:
+def fewest(case: Case, resource: int, known: Sequence[Schedule], budget: Budget, *, chosen: bool = False) -> GpuNeed:
     """The need of one resource; `known` are schedules of the same jobs that meet all deadlines.
 
-    The amount is constant from the origin on, whatever its calendar; other resources keep theirs.
+    The amount is constant from the origin on, whatever its calendar; other resources keep theirs. Where a job is
+    impossible no need is said, by the contract, but for the `chosen` resource of objective fewest-gpus, of which there
+    may be as much as it takes; the floor is still said where more of it would help.
     """
     name = case.board.resources[resource]
     available = _at_origin(case.steps[resource])
     roomy = case.with_steps(resource, constant(case.steps[resource], _plenty(case)))
-    floor, certificate = _floor(case, roomy, resource)
     if roomy.impossible:
-        return GpuNeed(
-            resource=name, available=available, needed=None, lower_bound=floor, certificate=certificate
-        )
+        return GpuNeed(resource=name, available=available, needed=None, lower_bound=None)
+    floor, certificate = _floor(case, roomy, resource)
+    if case.impossible and not chosen:
+        return GpuNeed(resource=name, available=available, needed=None, lower_bound=floor, certificate=certificate)
     best = _best_known(roomy, resource, known)
     best = _levelled(roomy, resource, floor, best, budget)
     best = _searched(case, roomy, resource, floor, best, budget)
@@ -71,8 +73,7 @@ def _at_origin(steps: Steps) -> int:
 def _plenty(case: Case) -> int:
     return min(
         PLENTY,
-        sum(max((mode.gpus + _widest(mode.demand) for mode in task.modes), default=0) for task in case.board.tasks)
-        + 1,
+        sum(max((mode.gpus + _widest(mode.demand) for mode in task.modes), default=0) for task in case.board.tasks) + 1,
         10**9,
     )
 
@@ -88,15 +89,26 @@ def _floor(case: Case, roomy: Case, resource: int) -> tuple[int, Certificate | N
     span = tightest(forced, ())
     if span:
         floor = span.extra
-        certificate = interval_certificate(
-            roomy.board, case.steps, roomy.windows, resource, span.from_ms, span.to_ms
-        )
+        certificate = interval_certificate(roomy.board, case.steps, roomy.windows, resource, span.from_ms, span.to_ms)
     if len(forced) and int(forced.demands.max()) > floor:
         widest = int(forced.demands.argmax())
         floor = int(forced.demands[widest])
-        name = roomy.board.tasks[int(forced.tasks[widest])].job.id
+        name = _with_deadline(roomy, int(forced.tasks[widest]))
         certificate = {"kind": "search", "branches": [{"closed": "impossible", "id": name}]}
     return _raised_by_gangs(case, resource, floor, certificate)
+
+
+def _with_deadline(case: Case, at: int) -> str:
+    """The job itself, or one that waits for it and has the deadline that forces it."""
+    waiting, seen = [at], {at}
+    while waiting:
+        task = case.board.tasks[waiting.pop(0)]
+        if task.deadline_ms is not None or task.fixed_ms is not None:
+            return task.job.id
+        fresh = [one for one in task.after if one not in seen]
+        seen.update(fresh)
+        waiting.extend(fresh)
+    return case.board.tasks[at].job.id
 
 
 def _raised_by_gangs(
@@ -163,22 +175,13 @@ def _levelled(roomy: Case, resource: int, floor: int, best: _Found | None, budge
     height = peak(starts, starts + jobs.durations, jobs.demands)
     if best is not None and best[0] <= height:
         return best
-    schedule = Schedule(
-        [Placement(task.modes[0], int(start)) for task, start in zip(tasks, starts, strict=True)]
-    )
+    schedule = Schedule([Placement(task.modes[0], int(start)) for task, start in zip(tasks, starts, strict=True)])
     return (height, roomy.runs(schedule))
 
 
-def _searched(
-    case: Case, roomy: Case, resource: int, floor: int, best: _Found | None, budget: Budget
-) -> _Found | None:
+def _searched(case: Case, roomy: Case, resource: int, floor: int, best: _Found | None, budget: Budget) -> _Found | None:
     """Fewer and fewer, by halving, as long as a list rule finds a plan."""
-    if best is None:
-        for schedule in rule_schedules(roomy, budget, BOTH_CHOICES):
-            if meets_all(roomy.board, schedule) and not schedule.missing():
-                height = peak_of(schedule, resource)
-                if best is None or height < best[0]:
-                    best = (height, roomy.runs(schedule))
+    best = best or _best_known(roomy, resource, rule_schedules(roomy, budget, BOTH_CHOICES))
     if best is None and len(bound_tasks(roomy.board, roomy.windows)) <= SETTLED_TASKS:
         found = find_plan(roomy, budget, rules=False).schedule
         if found is not None and not found.missing():
@@ -206,7 +209,7 @@ def _searched(
 def _closed(
     case: Case, resource: int, floor: int, certificate: Certificate | None, best: _Found, budget: Budget
 ) -> tuple[int, Certificate | None, _Found]:
-    """For small problems: one less at a time until there is a plan on the floor, or a proof that one less is not enough."""
+    """For small problems: one less at a time, until a plan is on the floor or one less is proven not to be enough."""
     if len(bound_tasks(case.board, case.windows)) > SETTLED_TASKS:
         return floor, certificate, best
     while best[0] > floor:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from fractions import Fraction
+from itertools import pairwise
 
 from gpuyield.plan.board import Board, Mode, Steps, Task
 from gpuyield.plan.profile import NEVER, Profile
@@ -42,11 +44,12 @@ class Impossible:
 def impossible_jobs(board: Board, steps: Sequence[Steps], windows: Windows) -> list[Impossible]:
     """Every job that cannot be run in time even on an empty cluster, in the order of ids."""
     empty = Profile(steps)
+    chains = _chain_heads(board, windows)
     found: dict[int, Impossible] = {}
     unusable: set[int] = set()
     for at in board.topological:
         task = board.tasks[at]
-        one = _impossible(board, empty, windows, task)
+        one = _impossible(board, empty, windows, task, chains[at])
         stuck = next((before for before in task.before if before in unusable), None)
         if one is None and stuck is not None:
             behind = board.tasks[stuck].job.id
@@ -64,12 +67,29 @@ def _usable(windows: Windows, task: Task) -> bool:
     if task.fixed_ms is not None and head > task.fixed_ms:
         return False
     return any(
-        task.deadline_ms is None or head + mode.duration_ms <= task.deadline_ms
-        for mode in windows.held[task.index]
+        task.deadline_ms is None or head + mode.duration_ms <= task.deadline_ms for mode in windows.held[task.index]
     )
 
 
-def _impossible(board: Board, empty: Profile, windows: Windows, task: Task) -> Impossible | None:
+def _chain_heads(board: Board, windows: Windows) -> list[int]:
+    """Heads where every predecessor takes its shortest shape and a fixed job has its fixed start, whatever fits."""
+    heads = [0] * len(board.tasks)
+    for at in board.topological:
+        task = board.tasks[at]
+        if task.fixed_ms is not None:
+            heads[at] = task.fixed_ms
+            continue
+        behind = [heads[one] + _shortest(board.tasks[one], windows) for one in task.before]
+        heads[at] = max([task.release_ms, *behind])
+    return heads
+
+
+def _shortest(task: Task, windows: Windows) -> int:
+    held = [mode.duration_ms for mode in windows.held[task.index]]
+    return min(held or [shape.duration_ms for shape in task.job.shapes])
+
+
+def _impossible(board: Board, empty: Profile, windows: Windows, task: Task, chain_head: int) -> Impossible | None:
     if not task.modes:
         named = tuple(sorted({name for shape in task.job.shapes for name in shape.demand}))
         return Impossible(task=task.index, reason=Reason.NO_FLAVOR, need=named, have=board.resources)
@@ -78,14 +98,14 @@ def _impossible(board: Board, empty: Profile, windows: Windows, task: Task) -> I
     head = windows.heads[task.index]
     deadline = task.deadline_ms
     if deadline is not None and release + shortest > deadline:
-        # Longer than its window, whatever the cluster.
         have = max(0, deadline - release)
         return Impossible(task=task.index, reason=Reason.TOO_LONG, need=shortest, have=have)
     if any(_fits_alone(empty, task, mode, head, deadline) for mode in task.modes):
         return None
-    if deadline is not None and head + shortest > deadline:
-        return Impossible(task=task.index, reason=Reason.CHAIN, need=head + shortest, have=deadline)
-    return _too_wide(board, empty, task, head, deadline)
+    chain_end = chain_head + _shortest(task, windows)
+    if deadline is not None and chain_end > deadline and task.before:
+        return Impossible(task=task.index, reason=Reason.CHAIN, need=chain_end, have=deadline)
+    return _too_wide(board, empty, task)
 
 
 def _fits_alone(empty: Profile, task: Task, mode: Mode, head: int, deadline: int | None) -> bool:
@@ -96,7 +116,8 @@ def _fits_alone(empty: Profile, task: Task, mode: Mode, head: int, deadline: int
         start = max(task.fixed_ms, 0)
         if deadline is not None and end > deadline:
             return False
-        return end <= start or empty.fits(mode.demand, start, end)
+        if task.job.restart_ms is None:
+            return end <= start or empty.fits(mode.demand, start, end)
     if task.job.restart_ms is not None:
         return _fits_in_parts(empty, mode, head, deadline, task.job.restart_ms)
     last = NEVER if deadline is None else deadline - mode.duration_ms
@@ -106,22 +127,25 @@ def _fits_alone(empty: Profile, task: Task, mode: Mode, head: int, deadline: int
 def _fits_in_parts(empty: Profile, mode: Mode, head: int, deadline: int | None, restart_ms: int) -> bool:
     """Whether the spans in which the demand is there, longest first and each further one less a restart, suffice."""
     end = NEVER if deadline is None else deadline
-    parts, since = [], None
-    times = [*empty.times, NEVER]
-    for at, (low, high) in enumerate(zip(times, times[1:], strict=False)):
-        there = all(empty.free[resource][at] >= amount for resource, amount in mode.demand)
-        start, stop = max(low, head), min(high, end)
-        if there and stop > start:
-            since = start if since is None else since
-            if stop == end:
-                parts.append(stop - since)
-        elif since is not None:
-            parts.append(low - since)
-            since = None
+    parts = [min(high, end) - max(low, head) for low, high in _roomy_spans(empty, mode)]
     got = 0
-    for number, part in enumerate(sorted(parts, reverse=True)):
+    for number, part in enumerate(sorted((one for one in parts if one > 0), reverse=True)):
         got = max(got, got + part - (restart_ms if number else 0))
-    return got >= mode.duration_ms
+    return got >= mode.duration_ms + min(0, head)
+
+
+def _roomy_spans(empty: Profile, mode: Mode) -> list[tuple[int, int]]:
+    """The spans from the origin on in which the demand is there without a break."""
+    spans: list[tuple[int, int]] = []
+    times = [*empty.times, NEVER]
+    for at, (low, high) in enumerate(pairwise(times)):
+        if high <= 0 or any(empty.free[resource][at] < amount for resource, amount in mode.demand):
+            continue
+        if spans and spans[-1][1] == low:
+            spans[-1] = (spans[-1][0], high)
+        else:
+            spans.append((max(0, low), high))
+    return spans
 
 
 def on_time_alone(board: Board, steps: Sequence[Steps], windows: Windows) -> list[bool]:
@@ -145,12 +169,12 @@ def _startable(windows: Windows, task: Task) -> bool:
     return bool(windows.held[task.index]) and not late
 
 
-def _too_wide(board: Board, empty: Profile, task: Task, head: int, deadline: int | None) -> Impossible:
+def _too_wide(board: Board, empty: Profile, task: Task) -> Impossible:
     """The narrowest shape against the most of its scarcest resource that lasts long enough."""
     mode = min(task.modes, key=lambda one: (one.gpus, one.duration_ms, one.shape))
     worst: Impossible | None = None
     for resource, amount in mode.demand:
-        have = _lasting(empty, task, mode, resource, head, deadline)
+        have = _lasting(empty, task, mode, resource)
         if worst is None or have - amount < _lack(worst):
             worst = Impossible(
                 task=task.index,
@@ -169,21 +193,27 @@ def _lack(one: Impossible) -> int:
     return one.have - one.need
 
 
-def _lasting(
-    empty: Profile, task: Task, mode: Mode, resource: int, head: int, deadline: int | None
-) -> int:
-    """The most of one resource that is there for the mode's duration, inside the task's window."""
+def _lasting(empty: Profile, task: Task, mode: Mode, resource: int) -> int:
+    """The most of one resource that is there for the mode's duration without a break, inside the job's own window."""
+    start = max(0, task.release_ms if task.fixed_ms is None else task.fixed_ms)
+    last = NEVER if task.deadline_ms is None else task.deadline_ms - mode.duration_ms
     for amount in sorted({have for have in empty.free[resource] if have > 0}, reverse=True):
         trial = Mode(mode.shape, ((resource, amount),), mode.duration_ms, amount)
-        if _fits_alone(empty, task, trial, head, deadline):
+        if empty.earliest(trial, start, last) is not None:
             return amount
     return 0
 
 
-def impossible_certificate(board: Board, listed: Sequence[Impossible]) -> dict[str, object]:
-    """The certificate of kind `impossible`: seconds for time, amounts for width, lists for flavors."""
+def impossible_certificate(board: Board, listed: Sequence[Impossible]) -> dict[str, object] | None:
+    """The certificate of kind `impossible`: seconds for time, amounts for width, lists for flavors.
+
+    None where no job can be shown by two figures: a chain into a hole of the capacity, or broken seconds.
+    """
+    exact = [one for one in listed if _sayable(one)]
+    if not exact:
+        return None
     rows: list[dict[str, object]] = []
-    for one in listed:
+    for one in exact:
         need: object = one.need
         have: object = one.have
         if one.reason in (Reason.TOO_LONG, Reason.CHAIN):
@@ -196,6 +226,15 @@ def impossible_certificate(board: Board, listed: Sequence[Impossible]) -> dict[s
             need, have = list(one.need), list(one.have)
         rows.append({"id": board.tasks[one.task].job.id, "reason": str(one.reason), "need": need, "have": have})
     return {"kind": "impossible", "jobs": rows}
+
+
+def _sayable(one: Impossible) -> bool:
+    """Whether the two figures show it: a width that lacks nothing by itself does not, nor do broken seconds."""
+    if one.reason is Reason.TOO_WIDE:
+        return _lack(one) < 0
+    if one.reason is Reason.NO_FLAVOR:
+        return True
+    return all(isinstance(figure, int) and Fraction(figure / 1000) * 1000 == figure for figure in (one.need, one.have))
 
 
 def seconds(length_ms: int) -> int | float:

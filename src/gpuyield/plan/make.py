@@ -17,6 +17,7 @@ from gpuyield.model.plan import (
     PlannedJob,
     PlanStatus,
     Proof,
+    Relaxation,
     Run,
     StoppedBecause,
 )
@@ -49,16 +50,17 @@ def make_plan(
     work: int = DEFAULT_WORK,
     should_stop: Callable[[], bool] = never,
     prices: Mapping[str, Decimal] | None = None,
+    advise: bool = True,
 ) -> Plan:
     """The best plan found, what is proven about it, and what would make it fit.
 
     `work` bounds the search in placements of a job; `should_stop` is a cap from outside (a clock). `prices` per unit
-    of a resource and hour are needed for objective cheapest.
+    of a resource and hour are needed for objective cheapest. Without `advise` no relaxations are looked for.
 
     Raises:
         PlanError: The problem cannot be built: all that is wrong with it.
     """
-    return _Maker(problem, seed, Budget(work, should_stop), prices).plan()
+    return _Maker(problem, seed, Budget(work, should_stop), prices).plan(advise=advise)
 
 
 @dataclass(slots=True)
@@ -71,9 +73,7 @@ class _Known:
 
 
 class _Maker:
-    def __init__(
-        self, problem: Problem, seed: int, budget: Budget, prices: Mapping[str, Decimal] | None
-    ) -> None:
+    def __init__(self, problem: Problem, seed: int, budget: Budget, prices: Mapping[str, Decimal] | None) -> None:
         self.given = Case.of(problem)
         self.problem, self.seed, self.budget, self.prices = problem, seed, budget, prices
         self.chosen: int | None = None
@@ -85,19 +85,18 @@ class _Maker:
         if problem.objective is PlanObjective.CHEAPEST:
             self.costs = mode_costs(self.given, prices or {})
 
-    def plan(self) -> Plan:
+    def plan(self, *, advise: bool) -> Plan:
         known = self._look()
         needs = self._needs(known)
         self._adopt(known, needs)
         objective = self._objective(known, needs)
         status = self._status(known, objective)
-        relaxed = []
-        if status in (PlanStatus.INFEASIBLE, PlanStatus.UNKNOWN):
+        relaxed: list[Relaxation] = []
+        if advise and status in (PlanStatus.INFEASIBLE, PlanStatus.UNKNOWN):
             relaxed = relaxations(self.case, known.schedule, known.certificate, self.budget)
         jobs = self._jobs(known.schedule)
         at_once = {
-            self.given.board.resources[at]: started_at_once(self.given, at)
-            for at in self.given.board.gpu_resources()
+            self.given.board.resources[at]: started_at_once(self.given, at) for at in self.given.board.gpu_resources()
         }
         statuses = {one.id: one.status for one in jobs}
         return Plan(
@@ -180,7 +179,7 @@ class _Maker:
         """The need of each GPU resource; with objective fewest-gpus that of the chosen one alone."""
         schedules = [known.schedule]
         if self.chosen is not None:
-            return [fewest(self.given, self.chosen, schedules, self.budget)]
+            return [fewest(self.given, self.chosen, schedules, self.budget, chosen=True)]
         which = self.case.board.gpu_resources()
         found = []
         for at in which:

@@ -67,9 +67,7 @@ def on_time_objective(case: Case, schedule: Schedule) -> ObjectiveValue:
             continue
         total += Fraction(task.weight)
         left += Fraction(task.weight) if able[task.index] else 0
-    return ObjectiveValue(
-        name="on-time", value=shares.weighted, bound=left / total if total else Fraction(1)
-    )
+    return ObjectiveValue(name="on-time", value=shares.weighted, bound=left / total if total else Fraction(1))
 
 
 def shorten(case: Case, best: Schedule, budget: Budget) -> Schedule:

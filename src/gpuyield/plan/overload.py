@@ -52,9 +52,7 @@ class Forced:
 
     def as_units(self) -> Forced:
         """The same with a demand of 1 each."""
-        return Forced(
-            self.tasks, self.heads, self.tails, self.durations, np.ones_like(self.demands), self.paused
-        )
+        return Forced(self.tasks, self.heads, self.tails, self.durations, np.ones_like(self.demands), self.paused)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -94,7 +92,8 @@ def forced_jobs(board: Board, windows: Windows, resource: int) -> Forced:
             continue
         rows.append((task.index, head, tail, duration, demand, paused))
     table = np.array(rows, dtype=np.int64).reshape(-1, 6)
-    return Forced(*(table[:, at] for at in range(5)), table[:, 5].astype(np.bool_))
+    tasks, heads, tails, durations, demands, pausable = (table[:, at] for at in range(6))
+    return Forced(tasks, heads, tails, durations, demands, pausable.astype(np.bool_))
 
 
 def tightest(forced: Forced, steps: Steps) -> Overload | None:
@@ -118,9 +117,7 @@ def tightest(forced: Forced, steps: Steps) -> Overload | None:
     if best is None:
         return None
     near = range(max(0, best[1] - allowed // 4), min(len(lefts), best[1] + allowed // 4))
-    return max(
-        [best[0], *(found for at in near if (found := _worst_right_end(forced, supply, int(lefts[at]))))]
-    )
+    return max([best[0], *(found for at in near if (found := _worst_right_end(forced, supply, int(lefts[at]))))])
 
 
 class _Supply:
@@ -150,8 +147,9 @@ def _left_ends(forced: Forced, steps: Steps) -> Ints:
             np.array([0, *(at for at, _ in steps)], dtype=np.int64),
         ]
     )
-    kept = np.unique(ends)
-    return kept[(kept >= 0) & (kept < forced.tails.max())]
+    kept: Ints = np.unique(ends)
+    inside: Ints = kept[(kept >= 0) & (kept < forced.tails.max())]
+    return inside
 
 
 def _ramps(forced: Forced, left: int) -> tuple[Ints, Ints]:

@@ -34,9 +34,7 @@ class Profile:
         """The earliest start at which the mode fits, at or after `not_before_ms`; None where there is none."""
         if len(mode.demand) == 1:
             resource, amount = mode.demand[0]
-            return self._earliest_of_one(
-                self.free[resource], amount, mode.duration_ms, not_before_ms, last_start_ms
-            )
+            return self._earliest_of_one(self.free[resource], amount, mode.duration_ms, not_before_ms, last_start_ms)
         times, free, count = self.times, self.free, len(self.times)
         start = not_before_ms
         at = bisect_right(times, start) - 1
@@ -141,9 +139,5 @@ def with_added(steps: Steps, amount: int, from_ms: int, to_ms: int) -> Steps:
     """The steps with so much more in a span."""
     times = sorted({from_ms, to_ms, *(at for at, _ in steps)})
     base = _amounts(steps, times)
-    raised = [
-        (at, have + (amount if from_ms <= at < to_ms else 0)) for at, have in zip(times, base, strict=True)
-    ]
-    return tuple(
-        step for at, step in enumerate(raised) if not at or step[1] != raised[at - 1][1]
-    )
+    raised = [(at, have + (amount if from_ms <= at < to_ms else 0)) for at, have in zip(times, base, strict=True)]
+    return tuple(step for at, step in enumerate(raised) if not at or step[1] != raised[at - 1][1])

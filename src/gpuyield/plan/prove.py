@@ -48,8 +48,11 @@ class _Split:
 def search_certificate(
     board: Board, steps: Sequence[Steps], tasks: Sequence[int], nodes: int, budget: Budget
 ) -> dict[str, object] | None:
-    """The replayable tree, of at most so many nodes, that only splits the given tasks; None where it does not close."""
-    if len(tasks) > MOST_TASKS:
+    """The replayable tree, of at most so many nodes, that only splits the given tasks; None where it does not close.
+
+    Jobs that may be paused are not reasoned about: with one of them there is no tree.
+    """
+    if len(tasks) > MOST_TASKS or any(board.tasks[at].job.restart_ms is not None for at in tasks):
         return None
     grid_ms = grid_of(board, steps)
     grower = _Grower(board, steps, tasks, nodes, budget)
@@ -63,9 +66,7 @@ def search_certificate(
 
 
 class _Grower:
-    def __init__(
-        self, board: Board, steps: Sequence[Steps], tasks: Sequence[int], nodes: int, budget: Budget
-    ) -> None:
+    def __init__(self, board: Board, steps: Sequence[Steps], tasks: Sequence[int], nodes: int, budget: Budget) -> None:
         self.board, self.steps, self.nodes, self.budget = board, steps, nodes, budget
         self.tasks = [at for at in tasks if board.tasks[at].modes]
         self.changes = sorted({0, *(at for one in steps for at, _ in one if at > 0)})
@@ -147,9 +148,7 @@ class _Grower:
 
     def _look(self, frame: Frame) -> _Look:
         if frame.dead:
-            stuck = [
-                at for at in range(len(self.board.tasks)) if frame.must_run(at) and not frame.usable(at)
-            ]
+            stuck = [at for at in range(len(self.board.tasks)) if frame.must_run(at) and not frame.usable(at)]
             name = self.board.tasks[stuck[0]].job.id if stuck else self.board.tasks[self.tasks[0]].job.id
             return _Look(frame, 2.0, {"closed": "impossible", "id": name})
         fullness = 0.0
@@ -203,7 +202,10 @@ class _Rows:
 
     @staticmethod
     def of(frame: Frame, tasks: Sequence[int], resource: int) -> _Rows | None:
-        kept, starts, least, rows = [], [], [], []
+        kept: list[int] = []
+        starts: list[int] = []
+        least: list[int] = []
+        rows: list[tuple[int, int, int, int]] = []
         for at in tasks:
             usable = frame.usable(at)
             if not usable or not frame.must_run(at):
@@ -224,8 +226,8 @@ class _Rows:
         table = np.array(rows, dtype=np.int64)
         if np.abs(table[:, :3]).max() > MOST_TIME or table[:, 3].sum() > 1 << 20:
             return None
-        columns = [table[:, at] for at in range(4)]
-        return _Rows(kept, np.array(starts), *columns, np.array(least))
+        heads, ends, durations, demands = (table[:, at] for at in range(4))
+        return _Rows(kept, np.array(starts), heads, ends, durations, demands, np.array(least))
 
     def forced_time(self, changes: Sequence[int]) -> _Table:
         """Forced GPU time of every task in every interval between instants that matter."""
@@ -251,7 +253,8 @@ class _Rows:
         """Overlap (rows x left ends x right ends) of runs that begin at `starts`; negative where there is none."""
         low = np.maximum(points[None, :], starts[:, None])
         high = np.minimum(points[None, :], (starts + self.durations)[:, None])
-        return high[:, None, :] - low[:, :, None]
+        shared: NDArray[np.int64] = high[:, None, :] - low[:, :, None]
+        return shared
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,4 +288,3 @@ class _Table:
             return max(full, 1.0000001), (int(self.points[low]), int(self.points[high]))
         ratios = np.divide(forced, there, out=np.zeros(forced.shape), where=real & (there > 0))
         return float(ratios.max(initial=0.0)), None
-

@@ -12,7 +12,7 @@ from gpuyield.model.plan import AddGpus, Certificate, Drop, Less, MoveDeadline, 
 from gpuyield.plan.board import is_gpu
 from gpuyield.plan.budget import Budget
 from gpuyield.plan.case import Case, complete, find_plan, prove, rule_schedules
-from gpuyield.plan.impossible import Reason, seconds
+from gpuyield.plan.impossible import Reason, impossible_certificate, seconds
 from gpuyield.plan.schedule import Manner, Placement, Schedule, ShapeChoice
 
 ALL_WINDOWS_TASKS = 12
@@ -74,6 +74,11 @@ def add_gpus(case: Case, resource: int, certificate: Certificate | None, budget:
         return None
     less_case = case.with_added(resource, amount - 1, from_ms, to_ms) if amount > 1 else case
     proof = certificate if amount == 1 and certificate is not None else prove(less_case, budget)
+    if proof is not None and proof["kind"] == "impossible":
+        # Its figures speak of the capacity that the inputs state.
+        listed = {one["id"] for one in proof["jobs"]}
+        same = [one for one in case.impossible if case.board.tasks[one.task].job.id in listed]
+        proof = impossible_certificate(case.board, same)
     less = () if proof is None else (Less(change={"amount": amount - 1}, certificate=proof),)
     return AddGpus(
         resource=case.board.resources[resource],
@@ -151,9 +156,7 @@ def _instants(case: Case, resource: int, horizon: int) -> list[int]:
     return sorted(at for at in points if 0 <= at <= horizon)
 
 
-def _needed_inside(
-    certificate: Certificate | None, resource: str, amount: int
-) -> Callable[[tuple[int, int]], bool]:
+def _needed_inside(certificate: Certificate | None, resource: str, amount: int) -> Callable[[tuple[int, int]], bool]:
     """Whether a window gives an overloaded interval the GPU time that it lacks."""
     if certificate is None or certificate["kind"] != "interval" or certificate["resource"] != resource:
         return lambda window: True
@@ -162,7 +165,7 @@ def _needed_inside(
 
     def gives(window: tuple[int, int]) -> bool:
         shared = min(window[1], to_ms) - max(window[0], from_ms)
-        return shared > 0 and shared * amount >= lacking
+        return bool(shared > 0 and shared * amount >= lacking)
 
     return gives
 
@@ -225,9 +228,7 @@ def _behind(case: Case, best: Schedule) -> Schedule:
 
 def drop_jobs(case: Case, best: Schedule, budget: Budget) -> Drop | None:
     """The jobs that the best plan gives up."""
-    gone = sorted(
-        task.job.id for at, task in enumerate(case.board.tasks) if best.placed[at] is None
-    )
+    gone = sorted(task.job.id for at, task in enumerate(case.board.tasks) if best.placed[at] is None)
     if not gone or len(gone) == len(case.board.tasks):
         return None
     rest = case.without(gone)
@@ -240,9 +241,7 @@ def drop_jobs(case: Case, best: Schedule, budget: Budget) -> Drop | None:
     return Drop(jobs=tuple(gone), witness=rest.runs(schedule), less=less, irreducible=True if less else None)
 
 
-def _none_smaller(
-    smaller: Iterable[tuple[dict[str, object], Case]], count: int, budget: Budget
-) -> tuple[Less, ...]:
+def _none_smaller(smaller: Iterable[tuple[dict[str, object], Case]], count: int, budget: Budget) -> tuple[Less, ...]:
     """A proof for every smaller change; empty where one has none."""
     if count > MOST_LESS:
         return ()
@@ -253,4 +252,3 @@ def _none_smaller(
             return ()
         found.append(Less(change=change, certificate=proof))
     return tuple(found)
-

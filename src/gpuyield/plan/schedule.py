@@ -95,10 +95,19 @@ def serial_schedule(
         if found is not None:
             profile.reserve(found.mode.demand, found.start_ms, found.end_ms)
             placed[at] = found
-    for task in board.tasks:
-        if task.fixed_ms is not None and any(placed[one] is None for one in task.before):
-            placed[task.index] = None
-    return Schedule(placed)
+    return Schedule(in_precedence(board, placed))
+
+
+def in_precedence(board: Board, placed: list[Placement | None]) -> list[Placement | None]:
+    """The placements without those that start before what they wait for has ended (only fixed jobs ever do)."""
+    if not any(task.fixed_ms is not None and task.before for task in board.tasks):
+        return placed
+    for at in board.topological:
+        one = placed[at]
+        before = [placed[number] for number in board.tasks[at].before]
+        if one is not None and any(other is None or other.end_ms > one.start_ms for other in before):
+            placed[at] = None
+    return placed
 
 
 def _place_fixed(profile: Profile, task: Task) -> Placement | None:
@@ -116,9 +125,7 @@ def _place_fixed(profile: Profile, task: Task) -> Placement | None:
     return None
 
 
-def _choose(
-    profile: Profile, task: Task, tail: int | None, not_before: int, manner: Manner
-) -> Placement | None:
+def _choose(profile: Profile, task: Task, tail: int | None, not_before: int, manner: Manner) -> Placement | None:
     if len(task.modes) == 1:
         mode = task.modes[0]
         last = _last_start(task, mode, manner)
@@ -143,7 +150,7 @@ def _choose(
 
 def _last_start(task: Task, mode: Mode, manner: Manner) -> int:
     limit = task.limit_ms
-    if limit is None or (manner.overrun and limit == task.deadline_ms):
+    if limit is None or task.deadline_ms is None or (manner.overrun and limit == task.deadline_ms):
         return NEVER
     return limit - mode.duration_ms
 
@@ -176,7 +183,7 @@ def list_orders(board: Board, windows: Windows) -> list[list[int]]:
     keys: list[Callable[[Task], object]] = [until, slack, density, widest, lambda task: task.release_ms]
     orders: list[list[int]] = []
     for key in keys:
-        ranked = sorted(range(len(board.tasks)), key=lambda at: (key(board.tasks[at]), at))  # type: ignore[type-var]
+        ranked = sorted(range(len(board.tasks)), key=lambda at: (key(board.tasks[at]), at))
         ordered = in_order(ranked, [task.before for task in board.tasks]) if board.chained else ranked
         if ordered not in orders:
             orders.append(ordered)

@@ -29,9 +29,7 @@ class Windows:
         return None if tail is None else tail - mode.duration_ms
 
 
-def windows_of(
-    board: Board, steps: Sequence[Steps], deadlines: Mapping[int, int | None] | None = None
-) -> Windows:
+def windows_of(board: Board, steps: Sequence[Steps], deadlines: Mapping[int, int | None] | None = None) -> Windows:
     """Heads and tails on this capacity; `deadlines` replaces the tasks' own where it names them."""
     most = [most_between(one, 0, NEVER) for one in steps]
     held = [
