@@ -149,13 +149,10 @@ class Ledger:
 
         path = self.root / table.name
         for attempt in range(_ATTEMPTS):
-            version = self._open(table)
-            rows = _arrow(table, day, make())
             try:
-                if version is None:
-                    write_deltalake(str(path), rows, partition_by=["date"], mode="error")
-                else:
-                    write_deltalake(version, rows, mode="overwrite", predicate=f"date = '{day}'")
+                version = self._open(table) or _created(path, table)
+                rows = _arrow(table, day, make())
+                write_deltalake(version, rows, mode="overwrite", predicate=f"date = '{day}'")
                 return
             except (CommitFailedError, DeltaError) as err:
                 if attempt == _ATTEMPTS - 1:
@@ -190,16 +187,32 @@ class Ledger:
         return sorted(found.file_uris(file_pruning_predicate=[("date", "in", wanted)]))
 
 
-def _arrow(table: Table, day: str, columns: Columns) -> Any:
-    from arro3.core import Array, DataType
-    from arro3.core import Table as ArrowTable
+def _created(path: Path, table: Table) -> Any:
+    """The table, made empty first: rows written by the act of creating it would not conflict with a rival's."""
+    from arro3.core import DataType, Field, Schema
+    from deltalake import DeltaTable
 
-    arrow_types = {
+    fields = [Field(name, _arrow_types()[kind], nullable=True) for name, kind in table.columns.items()]
+    fields.append(Field("date", DataType.utf8(), nullable=True))
+    return DeltaTable.create(str(path), Schema(fields), mode="ignore", partition_by=["date"])
+
+
+def _arrow_types() -> dict[ColumnType, Any]:
+    from arro3.core import DataType
+
+    return {
         "int": DataType.int64(),
         "float": DataType.float64(),
         "text": DataType.utf8(),
         "bool": DataType.bool(),
     }
+
+
+def _arrow(table: Table, day: str, columns: Columns) -> Any:
+    from arro3.core import Array, DataType
+    from arro3.core import Table as ArrowTable
+
+    arrow_types = _arrow_types()
     count = len(columns[table.order[0]])
     order = _sorting(table, columns) if count else np.zeros(0, dtype=np.int64)
     made: dict[str, Any] = {}
