@@ -11,7 +11,7 @@ from gpuyield.decide.levers import LEVERS
 from gpuyield.model.decision import DecideInputs, Decision, DecisionStatus
 from gpuyield.model.evidence import Gap
 from gpuyield.model.job import Problem
-from gpuyield.model.plan import Plan
+from gpuyield.model.plan import JobStatus, Plan
 from gpuyield.plan import DEFAULT_WORK, make_plan
 
 
@@ -70,6 +70,13 @@ def _gaps(case: Case) -> list[Gap]:
     if inputs.incomplete_jobs:
         reason = f"No run time is known for {len(inputs.incomplete_jobs):,} declared jobs, so no plan holds them."
         gaps.append(Gap(reason=reason, where="jobs"))
+    if case.plan is not None:
+        deadlines = {one.id for one in case.problem.jobs if one.deadline_ms is not None} if case.problem else set()
+        gaps += [
+            Gap(reason=f"{one.id} has no deadline and cannot run at all: {one.why}", where="jobs")
+            for one in case.plan.jobs
+            if one.status is JobStatus.IMPOSSIBLE and one.id not in deadlines
+        ]
     if inputs.coverage is None:
         gaps.append(Gap(reason="How much GPU time is under an objective or a deadline is not known.", where="coverage"))
     unmeasured = [one.name for one in inputs.services if not one.measured]

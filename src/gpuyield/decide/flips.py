@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from gpuyield.decide.case import MET, Case
 from gpuyield.decide.money import flavor_of_resource, is_gpu
-from gpuyield.decide.words import counted, gpus, named
+from gpuyield.decide.words import clause, counted, gpus, named
 from gpuyield.model.decision import DecisionStatus, Experiment, FlipPoint
 from gpuyield.model.plan import AddGpus, Drop, MoveDeadline, Plan
-from gpuyield.units import format_duration
+from gpuyield.units import HOUR_MS, Money, format_duration
 
 
 def flip_points(case: Case) -> tuple[FlipPoint, ...]:
     """Figures at which the answer would be another one."""
     if case.plan is None:
         return ()
-    return _if_fewer(case.plan) if case.plan.status in MET else _if_relaxed(case.plan)
+    return _if_fewer(case.plan) if case.plan.status in MET else _if_relaxed(case, case.plan)
 
 
 def next_experiment(case: Case) -> Experiment | None:
@@ -31,7 +31,8 @@ def next_experiment(case: Case) -> Experiment | None:
         return Experiment(sentence=f"Give a run time to {names}.", command="gpuyield plan")
     if case.shortage is not None and case.offer is None:
         flavor = flavor_of_resource(case.shortage.resource)
-        return Experiment(sentence=f"Add a price for {flavor} under prices.", command="gpuyield check")
+        what = "the price of a GPU-hour" if flavor == "gpu" else f"a price for {flavor}"
+        return Experiment(sentence=f"Add {what} under prices.", command="gpuyield check")
     if case.blocking:
         resource = case.shortage.resource if case.shortage else ""
         most = max(case.blocking, key=lambda one: (one.gpus.get(resource, 0), one.name))
@@ -61,23 +62,36 @@ def _if_fewer(plan: Plan) -> tuple[FlipPoint, ...]:
     return tuple(found)
 
 
-def _if_relaxed(plan: Plan) -> tuple[FlipPoint, ...]:
+def _if_relaxed(case: Case, plan: Plan) -> tuple[FlipPoint, ...]:
     found = []
     for one in plan.relaxations:
         match one:
             case AddGpus():
-                sentence = f"With {gpus(one.amount, one.resource)} more for {format_duration(one.to_ms - one.from_ms)}"
+                sentence = _added(case, one)
                 figures: dict[str, object] = {"kind": "add-gpus", "resource": one.resource, "amount": one.amount}
             case MoveDeadline():
                 longest = max(by_ms for _, by_ms in one.jobs)
                 told = "deadline" if len(one.jobs) == 1 else "deadlines"
-                sentence = f"With {len(one.jobs)} {told} up to {format_duration(longest)} later"
+                names = named([job for job, _ in one.jobs])
+                sentence = (
+                    f"With {len(one.jobs)} {told} up to {format_duration(longest)} later ({names}) none is needed."
+                )
                 figures = {
                     "kind": "move-deadline",
                     "jobs": [{"id": job, "by_ms": by_ms} for job, by_ms in one.jobs],
                 }
             case Drop():
-                sentence = f"Without {counted(len(one.jobs), 'job')} ({named(one.jobs)})"
+                sentence = f"Without {counted(len(one.jobs), 'job')} ({named(one.jobs)}) none is needed."
                 figures = {"kind": "drop", "jobs": list(one.jobs)}
-        found.append(FlipPoint(what="relaxation", sentence=f"{sentence} no purchase would be needed.", figures=figures))
+        found.append(FlipPoint(what="relaxation", sentence=sentence, figures=figures))
     return tuple(found)
+
+
+def _added(case: Case, one: AddGpus) -> str:
+    length_ms = one.to_ms - one.from_ms
+    sentence = f"{clause(gpus(one.amount, one.resource))} more for {format_duration(length_ms)} would be enough"
+    offer = case.offer
+    if offer is None:
+        return f"{sentence}."
+    worth = Money(offer.gpu_hour.amount * one.amount * length_ms / HOUR_MS, offer.gpu_hour.currency)
+    return f"{sentence}: {worth} if they can be had by the hour at {offer.gpu_hour.amount}."

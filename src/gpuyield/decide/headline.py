@@ -34,7 +34,7 @@ def headline(case: Case, scope: Scope) -> str:
         return _without_declared(case, scope)
     about = f"For the declared batch work{_SERVICES[scope.services]}"
     if case.status is DecisionStatus.NOT_NEEDED:
-        return f"{about}: no GPU purchase is needed{_enough(case)}."
+        return f"{about}: no GPU purchase is needed{_beyond_help(case)}{_enough(case)}."
     if case.status is DecisionStatus.NEEDED:
         return f"{about}: a purchase is needed: {_lacking(case)}."
     return f"{about}: whether a purchase is needed is not known: {named(case.reasons)}."
@@ -57,6 +57,22 @@ _SERVICES = {
     ServiceScope.MEASURED: ", with services as measured",
     ServiceScope.HELD_AT_OBSERVED: ", with services as they are today",
 }
+
+
+def _beyond_help(case: Case) -> str:
+    jobs = sorted(case.hopeless)
+    if not jobs:
+        return ""
+    late = " and ".join(f"{job} ({_late_by(case, job)})" for job in jobs) if len(jobs) <= 2 else named(jobs)
+    return f", and none would bring {late} in on time"
+
+
+def _late_by(case: Case, job: str) -> str:
+    problem = case.inputs.problem
+    deadline = next(one.deadline_ms for one in problem.jobs if one.id == job) if problem else None
+    if problem is None or deadline is None:
+        return "late"
+    return f"{format_duration(case.hopeless[job] - problem.origin_ms - deadline)} late at best"
 
 
 def _enough(case: Case) -> str:

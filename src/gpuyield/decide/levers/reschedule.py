@@ -7,7 +7,7 @@ from decimal import Decimal
 from gpuyield.decide.case import MET, Case
 from gpuyield.decide.money import flavor_of_resource, is_gpu, monthly
 from gpuyield.decide.today import first_come
-from gpuyield.decide.words import counted
+from gpuyield.decide.words import counted, gpus_by_flavor
 from gpuyield.model.decision import Lever, LeverKind
 from gpuyield.model.job import Problem
 from gpuyield.model.plan import JobStatus, Plan
@@ -22,14 +22,9 @@ def reschedule(case: Case) -> Lever | None:
     later = _held_back(case.today, case.as_is)
     if not later and not freed and saved <= 0:
         return None
-    peak = sum(number for resource, number in case.as_is.peak_if_started_at_once.items() if is_gpu(resource))
-    held = _peak(case.today, case.as_is)
-    change = f"Start {later:,} of {counted(len(case.today.jobs), 'job')} later than at once"
-    if peak > held:
-        change += f": {held} GPUs at a time instead of {peak}"
     return Lever(
         kind=LeverKind.RESCHEDULE,
-        change=f"{change}.",
+        change=_change(case.today, case.as_is, later, freed),
         gpus_freed=freed,
         money_per_month=monthly(case.inputs, {flavor: Decimal(number) for flavor, number in freed.items()}),
         deadlines_saved=saved,
@@ -41,6 +36,19 @@ def reschedule(case: Case) -> Lever | None:
 def on_time_jobs(case: Case, plan: Plan) -> set[str]:
     """Jobs that meet what was promised for them."""
     return {one.id for one in plan.jobs if one.status is JobStatus.PLANNED} - case.hopeless.keys()
+
+
+def _change(problem: Problem, plan: Plan, later: int, freed: dict[str, int]) -> str:
+    if not later:
+        return f"Run the batch work in the planned order{_without(freed)}."
+    peak = sum(number for resource, number in plan.peak_if_started_at_once.items() if is_gpu(resource))
+    held = _peak(problem, plan)
+    instead = f": {held} GPUs at a time instead of {peak}" if peak > held else ""
+    return f"Start {later:,} of {counted(len(problem.jobs), 'job')} later than at once{instead}{_without(freed)}."
+
+
+def _without(freed: dict[str, int]) -> str:
+    return f"; it can do without {gpus_by_flavor(freed)}" if freed else ""
 
 
 def _freed(plan: Plan) -> dict[str, int]:
