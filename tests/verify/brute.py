@@ -31,7 +31,8 @@ class Facts:
 
 def units(value_ms: int) -> int:
     """Whole units of ms."""
-    assert value_ms % UNIT_MS == 0
+    if value_ms % UNIT_MS:
+        raise NotImplementedError(f"{value_ms} ms are no whole units")
     return value_ms // UNIT_MS
 
 
@@ -39,7 +40,9 @@ def horizon(inputs: Inputs) -> int:
     """By when everything can have ended if it can end at all."""
     last = 1
     for job in inputs["jobs"]:
-        last = max(last, *(-(-(job[key] or 0) // UNIT_MS) for key in ("release_ms", "deadline_ms", "due_ms", "pinned_ms")))
+        last = max(
+            last, *(-(-(job[key] or 0) // UNIT_MS) for key in ("release_ms", "deadline_ms", "due_ms", "pinned_ms"))
+        )
     for steps in inputs["capacity"].values():
         last = max([last, *(units(at) for at, _ in steps)])
     pause = sum(units(job["restart_ms"] or 0) for job in inputs["jobs"])
@@ -178,9 +181,7 @@ def facts(inputs: Inputs) -> Facts:
 
 def fewest(inputs: Inputs, resource: str) -> tuple[int, Plan] | None:
     """The smallest constant amount with a plan that meets all deadlines."""
-    most = sum(
-        max(shape["demand"].get(resource, 0) for shape in job["shapes"]) for job in inputs["jobs"]
-    )
+    most = sum(max(shape["demand"].get(resource, 0) for shape in job["shapes"]) for job in inputs["jobs"])
     for have in range(most + 1):
         plan = solve(inputs, constant(inputs, resource, have))
         if plan is not None:
@@ -214,7 +215,8 @@ def earliest_end(inputs: Inputs, jobs: dict[str, dict[str, Any]], name: str, *, 
     ends = [
         option[1][-1][1]
         for option in options(job, limit)
-        if option[1][0][0] >= ready and (_fits_alone(inputs, job, option) if alone else _is_held(inputs, job, option))
+        if option[1][0][0] >= ready
+        and (_fits_alone(inputs, job, option) if alone else is_held(inputs, job["shapes"][option[0]]))
     ]
     return min(ends, default=None)
 
@@ -228,11 +230,11 @@ def _fits_alone(inputs: Inputs, job: dict[str, Any], option: Option) -> bool:
     )
 
 
-def _is_held(inputs: Inputs, job: dict[str, Any], option: Option) -> bool:
-    demand = job["shapes"][option[0]]["demand"]
+def is_held(inputs: Inputs, shape: dict[str, Any]) -> bool:
+    """Whether some instant holds the demand of a shape, resource by resource."""
     return all(
         need <= max((amount(inputs["capacity"], resource, unit) for unit in range(horizon(inputs))), default=0)
-        for resource, need in demand.items()
+        for resource, need in shape["demand"].items()
     )
 
 

@@ -7,10 +7,10 @@ from fractions import Fraction
 from random import Random
 from typing import Any
 
-from tests.verify import brute
-from tests.verify.brute import UNIT_MS, Inputs, Plan, units
-from tests.verify.problems import make_inputs
-from tests.verify.trees import best_interval, grow
+from verify import brute
+from verify.brute import UNIT_MS, Inputs, Plan, units
+from verify.problems import make_inputs
+from verify.trees import best_interval, grow
 
 HOUR_S = 3600
 
@@ -94,7 +94,15 @@ def _job(inputs: Inputs, job: dict[str, Any], plan: Plan, hopeless: list[str]) -
     }
     if job["id"] not in plan:
         status = "impossible" if job["id"] in hopeless else "dropped"
-        return {**listed, "flavor": None, "gpus": None, "segments": [], "slack_s": None, "late_s": None, "status": status}
+        return {
+            **listed,
+            "flavor": None,
+            "gpus": None,
+            "segments": [],
+            "slack_s": None,
+            "late_s": None,
+            "status": status,
+        }
     at, segments = plan[job["id"]]
     shape = job["shapes"][at]
     end_ms = segments[-1][1] * UNIT_MS
@@ -112,7 +120,11 @@ def _job(inputs: Inputs, job: dict[str, Any], plan: Plan, hopeless: list[str]) -
 
 def _shares(inputs: Inputs, plan: Plan) -> dict[str, float]:
     timed = [job for job in inputs["jobs"] if job["deadline_ms"] is not None or job["due_ms"] is not None]
-    sums = {"weighted": [Fraction(0), Fraction(0)], "jobs": [Fraction(0), Fraction(0)], "gpu_time": [Fraction(0), Fraction(0)]}
+    sums = {
+        "weighted": [Fraction(0), Fraction(0)],
+        "jobs": [Fraction(0), Fraction(0)],
+        "gpu_time": [Fraction(0), Fraction(0)],
+    }
     for job in timed:
         single = {**inputs, "jobs": [job]}
         met = brute.on_time_weight({**single, "jobs": [{**job, "weight": "1"}]}, plan) > 0
@@ -124,9 +136,7 @@ def _shares(inputs: Inputs, plan: Plan) -> dict[str, float]:
     return {name: float(part / whole) if whole else 1.0 for name, (part, whole) in sums.items()}
 
 
-def _add_bound(
-    document: dict[str, Any], inputs: Inputs, resource: str, bound: float | int | None, met: bool
-) -> None:
+def _add_bound(document: dict[str, Any], inputs: Inputs, resource: str, bound: float | int | None, met: bool) -> None:
     if bound is None:
         return
     name = inputs["objective"]
@@ -149,9 +159,7 @@ def _add_bound(
         document["bounds"].append({"claim": "objective.bound", "certificate": certificate})
 
 
-def _add_status(
-    document: dict[str, Any], inputs: Inputs, resource: str, hopeless: list[str], met: bool
-) -> None:
+def _add_status(document: dict[str, Any], inputs: Inputs, resource: str, hopeless: list[str], met: bool) -> None:
     objective = document["objective"]
     certificate = None
     if met:
@@ -182,15 +190,16 @@ def _impossible(inputs: Inputs, job: dict[str, Any], jobs: dict[str, dict[str, A
     """Why, for jobs that are so plainly."""
     fixed = job["started_ms"] if job["started_ms"] is not None else job["pinned_ms"]
     start = max(0, job["release_ms"]) if fixed is None else fixed
-    shortest = min(shape["duration_ms"] for shape in job["shapes"])
+    held = [shape["duration_ms"] for shape in job["shapes"] if brute.is_held(inputs, shape)]
+    shortest = min(held or [shape["duration_ms"] for shape in job["shapes"]])
     if job["deadline_ms"] is not None and job["deadline_ms"] - start < shortest:
         have = max(0, job["deadline_ms"] - start) // 1000
         return {"id": job["id"], "reason": "too-long", "need": shortest // 1000, "have": have}
     ends = [brute.earliest_end(inputs, jobs, one, alone=False) for one in job["after"]]
     known = [end * UNIT_MS for end in ends if end is not None]
-    if fixed is None and job["deadline_ms"] is not None and len(known) == len(ends):
+    if fixed is None and job["after"] and job["deadline_ms"] is not None and len(known) == len(ends):
         last = max([start, *known]) + shortest
-        if last > job["deadline_ms"]:
+        if held and last > job["deadline_ms"]:
             return {"id": job["id"], "reason": "chain", "need": last // 1000, "have": job["deadline_ms"] // 1000}
     if len(job["shapes"]) > 1 or job["after"]:
         return None

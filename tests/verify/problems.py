@@ -7,7 +7,7 @@ import json
 from random import Random
 from typing import Any
 
-from tests.verify.brute import UNIT_MS
+from verify.brute import UNIT_MS
 
 ORIGIN_MS = 1_796_072_400_000
 OBJECTIVES = ("on-time", "on-time", "on-time", "fewest-gpus", "makespan")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-from tests.verify import brute
-from tests.verify.brute import UNIT_MS, Inputs, Option, amount, options, units
+from verify import brute
+from verify.brute import UNIT_MS, Inputs, Option, amount, options, units
 
 MOST_NODES = 3_000
 Domain = dict[str, list[Option]]

@@ -22,7 +22,7 @@ def check_interval(stated: dict[str, Any], question: Question) -> None:
     _no_weight(question)
 
     def forced(name: str, resource: str) -> int:
-        return question.frame.forced(name, resource, *window)
+        return max(frame.forced(name, resource, *window) for frame in question.frames)
 
     _check(stated, question, Spans([window]), forced)
 
@@ -33,7 +33,7 @@ def check_cut(stated: dict[str, Any], question: Question) -> None:
     _no_weight(question)
 
     def forced(name: str, resource: str) -> int:
-        return question.frame.forced_in_spans(name, resource, spans)
+        return max(frame.forced_in_spans(name, resource, spans) for frame in question.frames)
 
     _check(stated, question, spans, forced)
 

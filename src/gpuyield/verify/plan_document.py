@@ -10,7 +10,7 @@ from .alone import Alone
 from .certificates import refute
 from .frame import Frame
 from .gpus import check_gpus
-from .plan_jobs import PlanJobs, read_jobs
+from .plan_jobs import PlanJobs, check_dropped, read_jobs
 from .problem import Problem, chosen_resource, read_problem
 from .proofs import Proofs, attainable_share, is_obvious, unlimited
 from .question import Question
@@ -93,6 +93,8 @@ def _check_together(jobs: PlanJobs, view: _View, findings: Findings) -> None:
         check_order(jobs.runs, view.problem)
     with findings.claim("jobs: capacity is never exceeded"):
         check_capacity(jobs.runs.values(), view.capacity_problem().capacity)
+    with findings.claim("jobs: only hard deadlines are given up"):
+        check_dropped(jobs, view.problem, view.capacity_problem().capacity)
     if view.resource is not None and view.value is None:
         findings.skip(f"jobs: capacity of {view.resource}", "The document names no amount of it.")
 
@@ -156,7 +158,7 @@ class _Judge:
         found: list[Fraction | None] = []
         with self.findings.claim("objective.value"):
             if value is None:
-                if name in ("on-time", "makespan") or self.meets_all:
+                if name in ("on-time", "makespan") or (self.meets_all and not self.jobs.given_up):
                     raise Refused("objective.value is null, and the document carries a plan.")
                 found.append(None)
             elif name == "on-time":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any  # JSON has no narrower type than this.
 
@@ -9,7 +10,8 @@ from .alone import Alone, is_impossible
 from .frame import Frame
 from .problem import Job, Problem
 from .report import Findings, Refused
-from .runs import Run, check_run, match_shape, read_segments
+from .runs import Run, check_run, has_room, match_shape, read_segments
+from .steps import Steps
 from .values import choice, items, number, record, seconds_ms, text
 from .values import field as needed
 
@@ -48,20 +50,19 @@ def read_jobs(document: dict[str, Any], problem: Problem, frame: Frame, alone: A
     for name in problem.jobs:
         if name not in seen:
             findings.refuse("jobs", f'"{name[:60]}" of the inputs is missing.')
-    for name, status in found.given_up.items():
-        if status == "dropped":
-            with_reason(findings, f"jobs[{name[:60]}]", lambda name=name: reader.check_dropped(problem.jobs[name]))
     if len(findings.refused) == before:
         findings.vouch(f"jobs: each of {len(problem.jobs)} once, with its status and times")
     return found
 
 
-def with_reason(findings: Findings, where: str, check: Any) -> None:
-    """Refuse what a check refuses, and vouch for nothing."""
-    try:
-        check()
-    except Refused as err:
-        findings.refuse(where, str(err))
+def check_dropped(jobs: PlanJobs, problem: Problem, capacity: Mapping[str, Steps]) -> None:
+    """Only a hard deadline is given up; a job without one goes only with one that it waits for, or for want of room."""
+    for name, status in jobs.given_up.items():
+        job = problem.jobs[name]
+        if status != "dropped" or job.deadline_ms is not None or any(one in jobs.given_up for one in job.after):
+            continue
+        if has_room(job, jobs.runs, capacity):
+            raise Refused(f'"{name[:60]}" has no hard deadline, is dropped, and there is room for it.')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,8 +133,3 @@ class _Reader:
         if status == "dropped" and hopeless:
             raise Refused("It is said to be dropped, and it is impossible even alone.")
         self.jobs.given_up[job.id] = status
-
-    def check_dropped(self, job: Job) -> None:
-        """Only a hard deadline can be given up; a job may also go with one that it waits for."""
-        if job.deadline_ms is None and not any(one in self.jobs.given_up for one in job.after):
-            raise Refused("It is dropped and has no hard deadline; such a job is run.")

@@ -114,7 +114,8 @@ def read_problem(decoded: Any) -> Problem:
     inputs = record(decoded, "inputs")
     if inputs.get("schema") != PLAN_INPUTS:
         raise Refused(f"inputs.schema is not {PLAN_INPUTS}.")
-    resource = inputs.get("resource")
+    resource = field(inputs, "resource", "inputs")
+    items(field(inputs, "sources", "inputs"), "inputs.sources")
     jobs: dict[str, Job] = {}
     for at, entry in enumerate(items(field(inputs, "jobs", "inputs"), "inputs.jobs")):
         job = _job(entry, f"inputs.jobs[{at}]")
@@ -156,18 +157,17 @@ def _job(entry: Any, where: str) -> Job:
     )
     if not shapes:
         raise Refused(f"{where} has no shape.")
-    weight = decimal(job.get("weight", "1"), f"{where}.weight")
+    weight = decimal(field(job, "weight", where), f"{where}.weight")
     if weight < 0:
         raise Refused(f"{where}.weight is negative.")
-    after = tuple(text(one, f"{where}.after") for one in items(job.get("after", []), f"{where}.after"))
     return Job(
         id=job_id,
         shapes=shapes,
-        release_ms=whole(job.get("release_ms", 0), f"{where}.release_ms"),
+        release_ms=whole(field(job, "release_ms", where), f"{where}.release_ms"),
         deadline_ms=_optional(job, "deadline_ms", where),
         due_ms=_optional(job, "due_ms", where),
         weight=weight,
-        after=after,
+        after=tuple(text(one, f"{where}.after") for one in items(field(job, "after", where), f"{where}.after")),
         restart_ms=_optional(job, "restart_ms", where, low=0),
         started_ms=_optional(job, "started_ms", where),
         pinned_ms=_optional(job, "pinned_ms", where),
@@ -179,7 +179,7 @@ def _shape(entry: Any, where: str) -> Shape:
     demand = record(field(shape, "demand", where), f"{where}.demand")
     if not demand:
         raise Refused(f"{where}.demand is empty.")
-    flavor = shape.get("flavor")
+    flavor = field(shape, "flavor", where)
     return Shape(
         flavor=None if flavor is None else text(flavor, f"{where}.flavor"),
         demand={
@@ -211,7 +211,7 @@ def _prices(entry: Any) -> Mapping[str, Fraction] | None:
 
 
 def _optional(job: dict[str, Any], name: str, where: str, *, low: int = -MOST) -> int | None:
-    value = job.get(name)
+    value = field(job, name, where)
     return None if value is None else whole(value, f"{where}.{name}", low=low)
 
 

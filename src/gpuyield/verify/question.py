@@ -17,11 +17,13 @@ class Question:
 
     `printed` is the problem whose capacity a certificate states in its figures: the inputs', where `problem` has a
     resource replaced by a constant. With `weight_above` (a share of the timed weight) the question is instead whether
-    more weight than that can be on time; jobs in `must_meet` are never given up.
+    more weight than that can be on time; jobs in `must_meet` are never given up. `looser` is a problem that asks less
+    (the constant resource unlimited): what it forces, `problem` forces too, and no job in it is merely too wide.
     """
 
     problem: Problem
     printed: Problem
+    looser: Problem | None = None
     weight_above: Fraction | None = None
     must_meet: frozenset[str] = frozenset()
 
@@ -29,6 +31,11 @@ class Question:
     def frame(self) -> Frame:
         """Heads and tails of all jobs."""
         return Frame(self.problem)
+
+    @cached_property
+    def frames(self) -> list[Frame]:
+        """The frame of the problem, and of the looser one where there is one."""
+        return [self.frame] if self.looser is None else [self.frame, Frame(self.looser)]
 
     @cached_property
     def alone(self) -> Alone:

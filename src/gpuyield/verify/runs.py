@@ -8,7 +8,7 @@ from typing import Any  # JSON has no narrower type than this.
 
 from .problem import Job, Problem, Shape
 from .report import Refused
-from .steps import Steps
+from .steps import Steps, fitting_spans
 from .values import items, record, text, whole
 
 
@@ -104,6 +104,27 @@ def check_capacity(runs: Iterable[Run], capacity: Mapping[str, Steps]) -> None:
             there = 0 if steps is None else steps.at(at)
             if load > there:
                 raise Refused(f"{load} of {resource} are held {at / 1000:g} s after the origin, and {there} exist.")
+
+
+def has_room(job: Job, runs: Mapping[str, Run], capacity: Mapping[str, Steps]) -> bool:
+    """Whether a job that does not run would fit, in one piece, beside the runs and behind its predecessors."""
+    ready = max([job.earliest_ms, *(runs[one].end_ms for one in job.after if one in runs)])
+    free = {resource: _free(steps, _changes(runs.values()).get(resource, {})) for resource, steps in capacity.items()}
+    for shape in job.shapes:
+        for low, high in fitting_spans(free, shape.demand).after(ready):
+            start = max(low, ready)
+            fixed = job.fixed_ms is not None and start > job.fixed_ms
+            if not fixed and high - start >= shape.duration_ms:
+                return True
+    return False
+
+
+def _free(steps: Steps, changes: Mapping[int, int]) -> Steps:
+    found, load = [], 0
+    for at in sorted({0, *changes, *(at for at in steps.times if at > 0)}):
+        load += changes.get(at, 0)
+        found.append((at, steps.at(at) - load))
+    return Steps(found)
 
 
 def peak(runs: Iterable[Run], resource: str) -> int:
