@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import UTC
 from pathlib import Path
 from typing import Any  # a schema is plain JSON
 
@@ -12,6 +13,7 @@ import pytest
 
 from declare.editor import read_as_editor
 from declare.whole import WHOLE
+from gpuyield.declare.capacity import parse_capacity
 from gpuyield.declare.draft import Seen, SeenBatch, SeenService, draft_text
 from gpuyield.declare.schema import declaration_schema, schema_text
 from gpuyield.declare.yaml_file import parse_declaration
@@ -37,6 +39,18 @@ SEEN = Seen(
     ],
 )
 
+ASKED = [
+    "# > Currency of prices and reports:",
+    "# > Files with outcomes or verdicts; without them busy time stays unjudged:",
+    "# > Who owns what; without this a team is its namespace:",
+    "# > What a GPU-hour costs; without prices there are GPU-hours only, never a guess:",
+    "# > How more could be bought:",
+    "# > Dates that many jobs share:",
+    "# > What it promises; without objectives its headroom is not known:",
+    "# > What it promises; without objectives its headroom is not known:",
+    "# > Until when; without a deadline nobody can say whether its wait harmed:",
+]
+
 
 def _yaml_blocks() -> list[str]:
     pages = [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "README.md"]
@@ -61,6 +75,14 @@ def test_examples_are_valid_for_the_schema_and_for_the_loader(text: str) -> None
     parse_declaration(text.encode(), file="example.yaml")
 
     assert _is_valid(text)
+
+
+def test_the_capacity_of_the_reference_page_loads() -> None:
+    block = next(one for one in re.findall(r"```yaml\n(.*?)```", PAGE.read_text(), re.DOTALL) if "resources:" in one)
+
+    found = parse_capacity(block.encode(), file=PAGE, default_origin_ms=0, zone=UTC)
+
+    assert found.capacity.amount("gpu/h100", 5 * 86_400_000) == 72
 
 
 def test_the_reference_page_names_every_key() -> None:
@@ -118,7 +140,7 @@ def test_the_draft_holds_what_was_seen_and_asks_for_the_rest() -> None:
     assert declared.batch[0].durations_ms == {"h100": 7_200_000}
     assert declared.prices == ()
     assert "# GPUs that nodes report: 64 h100, 8 a100" in text
-    assert text.count("# >") == 9
+    assert [line.strip() for line in text.splitlines() if line.lstrip().startswith("# >")] == ASKED
 
 
 def test_a_price_of_the_draft_is_no_number_until_somebody_writes_one() -> None:
