@@ -68,11 +68,11 @@ def test_wrong_annotations_are_said_all_at_once() -> None:
     assert [str(one) for one in caught.value.mistakes] == [
         'evals/a: gpuyield.dev/deadlin: no such annotation. Did you mean "deadline"?',
         'evals/a: gpuyield.dev/due: due "06:00" has no time zone. Write 06:00 UTC.',
+        'evals/a: gpuyield.dev/expected-duration: duration "2" has no unit. Write 2ms, 2s, 2m or 2h.',
         (
             "evals/a: gpuyield.dev/weight: weight 7 is above 5, which is the namespace's limit. "
             "Write 5 or less, or raise limits.NAMESPACE.max_weight."
         ),
-        'evals/a: gpuyield.dev/expected-duration: duration "2" has no unit. Write 2ms, 2s, 2m or 2h.',
     ]
 
 

@@ -103,6 +103,25 @@ def test_the_origin_is_now_rounded_to_the_minute_unless_given(tmp_path: Path) ->
     assert dict(rounded.capacity.steps) == {"gpu": ((0, 8),)}
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"jobs": [\n {"id": "a",\n "gpus": 1, "duration_s": 5}]\n}',
+        '{"id": "a",\n "gpus": 1, "duration_s": 5}',
+        '{"id": "a", "gpus": 1, "duration_s": 5}',
+        '[{"id": "a", "gpus": 1, "duration_s": 5}]',
+        "- {id: a, gpus: 1, duration_s: 5}",
+    ],
+)
+def test_one_job_may_be_written_in_many_ways(text: str, tmp_path: Path) -> None:
+    path = tmp_path / ("jobs.yaml" if text[0] == "-" else "jobs.json")
+    path.write_text(text)
+
+    found = read_problem(path, gpus=4, now_ms=NOW_MS)
+
+    assert [(job.id, job.shapes[0].duration_ms) for job in found.jobs] == [("a", 5_000)]
+
+
 def test_sources_carry_the_digest_of_the_raw_bytes(tmp_path: Path) -> None:
     jobs = _write(tmp_path, "csv")
     capacity = tmp_path / "capacity.json"

@@ -77,7 +77,7 @@ def read_promise(
     if start_ms is not None and promise.deadline_ms is not None and promise.deadline_ms < start_ms:
         reading.say("deadline", "deadline is before earliest-start.", "Move one of them.")
     if reading.mistakes:
-        raise DeclarationError.of(reading.mistakes)
+        raise DeclarationError.of(sorted(reading.mistakes, key=lambda one: one.where))
     return promise
 
 

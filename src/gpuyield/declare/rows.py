@@ -95,17 +95,24 @@ def _text_rows(text: str, *, file: str, ending: str) -> tuple[list[Row], list[Mi
     if ending in (".csv", ".tsv"):
         return _csv_rows(text, file=file, delimiter="\t" if ending == ".tsv" else "")
     start = text.lstrip()[:1]
-    if ending in (".jsonl", ".ndjson") or (start == "{" and ending == ".json"):
+    if ending in (".jsonl", ".ndjson") or (start == "{" and not _is_json(text)):
         return _json_lines(text, file=file)
-    if start == "[" or ending == ".json":
+    if start in ("[", "{") or ending == ".json":
         return _json_list(text, file=file)
-    if start == "{":
-        return _json_lines(text, file=file)
     raise DeclarationError(
         f'"{shown(ending or "no ending")}" tells no format.',
         where=file,
         fix="Name the file .json, .jsonl, .yaml, .csv or .parquet.",
     )
+
+
+def _is_json(text: str) -> bool:
+    """Whether the text is one JSON value, as opposed to one on each line."""
+    try:
+        plain_json(text)
+    except DeclarationError as err:
+        return "twice" in err.mistakes[0].what
+    return True
 
 
 def _tree(text: str, file: str) -> Tree:
@@ -171,6 +178,8 @@ def _json_list(text: str, *, file: str) -> tuple[list[Row], list[Mistake]]:
         listed = root["jobs"]
         if isinstance(listed, list):
             return _as_rows(listed, lambda at, path: places.where(("jobs", at, *path)))
+    if isinstance(root, dict) and "id" in root:
+        return _as_rows([root], lambda _, path: places.where(path))
     if not isinstance(root, list):
         raise DeclarationError("the file is no JSON list.", where=f"{file}:1:1", fix="Write [{...}, {...}].")
     return _as_rows(root, lambda at, path: places.where((at, *path)))
