@@ -8,8 +8,9 @@ from datetime import UTC
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
+import duckdb
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from declare.nasty import NASTY
@@ -141,3 +142,29 @@ def test_any_values_in_the_fields_of_jobs_are_jobs_or_well_said_mistakes(rows: l
     else:
         for job in jobs:
             _assert_sound(job)
+
+
+@given(
+    edits=st.lists(st.tuples(st.integers(0, 2000), st.binary(min_size=1, max_size=4)), max_size=5),
+    cut=st.integers(0, 2000),
+)
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_damaged_parquet_file_is_jobs_or_well_said_mistakes(
+    edits: list[tuple[int, bytes]], cut: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = Path("f.parquet")
+    if not Path("whole").exists():
+        with duckdb.connect() as connection:
+            rows = "select 'j' || n as id, 1 as gpus, n * 60 + 5 as duration_s from range(20) as numbers(n)"
+            connection.execute(f"copy ({rows}) to 'whole' (format parquet)")
+    content = Path("whole").read_bytes()
+    for at, new in edits:
+        content = content[: at % len(content)] + new + content[at % len(content) + len(new) :]
+    content = content[: max(cut, len(content) // 2)] if cut % 2 else content
+    path.write_bytes(content)
+
+    try:
+        parse_jobs(read_rows(path, content), TERMS)
+    except DeclarationError as err:
+        _assert_well_said(err)
