@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -214,6 +215,14 @@ def test_a_verdict_on_an_attempt_says_nothing_about_another() -> None:
     judged = judge([attempt(1), attempt(2)], [said(PASS, attempt=1)])
 
     assert judged.results[0].status is OutcomeStatus.UNVERIFIED
+
+
+def test_a_verdict_of_another_source_finds_its_outcome_where_only_one_has_the_id() -> None:
+    elsewhere = replace(said(FAIL), source="judges")
+    same_id = replace(attempt(), source="t")
+
+    assert judge([attempt()], [elsewhere]).results[0].status is OutcomeStatus.REJECTED
+    assert judge([attempt(), same_id], [elsewhere]).orphans == 1
 
 
 def test_verdicts_without_an_outcome_are_counted_as_a_gap() -> None:

@@ -7,7 +7,7 @@ that decides is the last one that executed, else the last one; failed attempts a
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gpuyield.model.declaration import Metric
@@ -69,22 +69,29 @@ class Judged:
 def judge(
     outcomes: Iterable[Outcome], verdicts: Iterable[Verdict], judging_of: JudgingOf = lambda _: Judging()
 ) -> Judged:
-    """What became of every attempt and logical outcome; the order of either argument does not matter."""
+    """What became of every attempt and logical outcome; the order of either argument does not matter.
+
+    A verdict may come from another source than its outcome (see `outcome_key`).
+    """
     by_key: dict[Key, list[Outcome]] = defaultdict(list)
     for outcome in outcomes:
         by_key[outcome.source, outcome.outcome_id].append(outcome)
+    sources = sources_by_id(by_key)
     verdicts_by_key: dict[Key, list[Verdict]] = defaultdict(list)
+    orphans = 0
     for verdict in verdicts:
-        verdicts_by_key[verdict.source, verdict.outcome_id].append(verdict)
+        key = outcome_key(verdict, sources)
+        if key is None:
+            orphans += 1
+        else:
+            verdicts_by_key[key].append(verdict)
     attempts: list[JudgedAttempt] = []
     results: list[OutcomeResult] = []
-    orphans = 0
     for key in sorted(by_key):
         judged, unplaced = _judge_one(by_key[key], verdicts_by_key.get(key, []), judging_of)
         attempts.extend(judged)
         results.append(_result(judged))
         orphans += unplaced
-    orphans += sum(len(found) for key, found in verdicts_by_key.items() if key not in by_key)
     return Judged(attempts=tuple(attempts), results=tuple(results), orphans=orphans)
 
 
@@ -96,6 +103,22 @@ def judged_spans(
 ) -> tuple[JudgedSpan, ...]:
     """When each attempt ran and what became of it, for the accounting."""
     return judge(outcomes, verdicts, judging_of).spans(window)
+
+
+def sources_by_id(keys: Iterable[Key]) -> dict[str, set[str]]:
+    """The sources that know an outcome of this id."""
+    sources: dict[str, set[str]] = defaultdict(set)
+    for source, outcome_id in keys:
+        sources[outcome_id].add(source)
+    return sources
+
+
+def outcome_key(verdict: Verdict, sources: Mapping[str, Collection[str]]) -> Key | None:
+    """The outcome that a verdict means: its own source's, else that of the only source with the id; None: an orphan."""
+    known = sources.get(verdict.outcome_id, ())
+    if verdict.source in known:
+        return verdict.source, verdict.outcome_id
+    return (next(iter(known)), verdict.outcome_id) if len(known) == 1 else None
 
 
 def deciding_attempt(attempts: Sequence[Outcome]) -> Outcome:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Generic, TypeVar, cast  # rows of a SQL engine have no narrower type
 
@@ -24,7 +24,7 @@ from gpuyield.model.outcome import (
     OutcomeKind,
     Verdict,
 )
-from gpuyield.outcomes.derive import deciding_attempt
+from gpuyield.outcomes.derive import Key, deciding_attempt, outcome_key, sources_by_id
 from gpuyield.outcomes.jsonl import Imported
 from gpuyield.units import Window, day_name
 
@@ -79,8 +79,9 @@ def write_outcomes(ledger: Ledger, imported: Imported, *, ingested_us: int, sha2
         _put(ledger, OUTCOMES, day, rows, stored)
 
     ends = _day_by_outcome([*(one.fact for _, one in stored.values()), *imported.outcomes])
-    moving = {key: one for key, (day, one) in held.items() if _day_of_verdict(one.fact, ends) != day}
-    placed = _by_day((one, _day_of_verdict(one.fact, ends)) for one in {**moving, **said}.values())
+    known = sources_by_id(ends)
+    moving = {key: one for key, (day, one) in held.items() if _day_of_verdict(one.fact, ends, known) != day}
+    placed = _by_day((one, _day_of_verdict(one.fact, ends, known)) for one in {**moving, **said}.values())
     for day, rows in sorted(placed.items()):
         _put(ledger, VERDICTS, day, rows, held)
     for day, keys in sorted(_left(moving, held).items()):
@@ -90,7 +91,7 @@ def write_outcomes(ledger: Ledger, imported: Imported, *, ingested_us: int, sha2
         known_outcomes=sum(key in stored for key in fresh),
         new_verdicts=sum(key not in held for key in said),
         known_verdicts=sum(key in held for key in said),
-        orphans=sum((one.fact.source, one.fact.outcome_id) not in ends for one in said.values()),
+        orphans=sum(outcome_key(one.fact, known) is None for one in said.values()),
         days=tuple(sorted({*outcome_days, *placed})),
     )
 
@@ -123,8 +124,8 @@ def _day_of_outcome(outcome: Outcome) -> str:
     return day_name(outcome.ended_us // 1000)
 
 
-def _day_by_outcome(outcomes: Iterable[Outcome]) -> dict[tuple[str, str], dict[int | None, str]]:
-    attempts: dict[tuple[str, str], list[Outcome]] = defaultdict(list)
+def _day_by_outcome(outcomes: Iterable[Outcome]) -> dict[Key, dict[int | None, str]]:
+    attempts: dict[Key, list[Outcome]] = defaultdict(list)
     for one in outcomes:
         attempts[one.source, one.outcome_id].append(one)
     return {
@@ -133,8 +134,11 @@ def _day_by_outcome(outcomes: Iterable[Outcome]) -> dict[tuple[str, str], dict[i
     }
 
 
-def _day_of_verdict(verdict: Verdict, ends: Mapping[tuple[str, str], Mapping[int | None, str]]) -> str:
-    days = ends.get((verdict.source, verdict.outcome_id), {})
+def _day_of_verdict(
+    verdict: Verdict, ends: Mapping[Key, Mapping[int | None, str]], known: Mapping[str, Collection[str]]
+) -> str:
+    key = outcome_key(verdict, known)
+    days = ends[key] if key else {}
     return days.get(verdict.attempt) or days.get(None) or day_name(verdict.decided_us // 1000)
 
 

@@ -27,7 +27,7 @@ def import_outcomes(*, paths: Sequence[Path], format: str, ledger_root: Path) ->
         )
     _check_format(format, where="--format")
     ledger = Ledger.create(ledger_root)
-    done = [import_file(path, source=path.stem, ledger=ledger, now_ms=wall_clock_ms()) for path in paths]
+    done = [import_file(path, source=format, ledger=ledger, now_ms=wall_clock_ms()) for path in paths]
     return import_answer(list(zip([str(path) for path in paths], done, strict=True)))
 
 
@@ -37,7 +37,7 @@ def import_declared(declared: Declaration, *, folder: Path, ledger: Ledger, now_
     for source in declared.sources.outcomes:
         _check_format(source.format, where="sources.outcomes")
         done += [
-            import_file(path, source=path.stem, ledger=ledger, now_ms=now_ms)
+            import_file(path, source=source.format, ledger=ledger, now_ms=now_ms)
             for path in sorted(folder.glob(source.path))
         ]
     return done
