@@ -7,9 +7,9 @@ from typing import Any  # what cyclopts takes
 from cyclopts import App, Group
 from cyclopts.config import Env
 
+from gpuyield import __version__
 from gpuyield.cli.commands import COMMANDS, FIRST, PURPOSE, Topic
 from gpuyield.cli.help import Columns
-from gpuyield.cli.version import VERSION
 
 
 def build() -> App:
@@ -17,7 +17,7 @@ def build() -> App:
     app = App(
         name="gpuyield",
         help=PURPOSE,
-        version=VERSION,
+        version=__version__,
         version_flags=["--version"],
         help_format="plaintext",
         help_formatter=Columns(FIRST),

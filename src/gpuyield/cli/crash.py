@@ -7,7 +7,7 @@ import traceback
 from datetime import UTC, datetime
 from pathlib import Path
 
-from gpuyield.cli.version import VERSION
+from gpuyield import __version__
 from gpuyield.errors import Mistake
 
 
@@ -29,7 +29,7 @@ def crash_mistake(err: BaseException, verb: str) -> Mistake:
 
 
 def _details(err: BaseException, verb: str) -> str:
-    lines = [f"gpuyield {VERSION}, Python {platform.python_version()}, {platform.system()}, command {verb}"]
+    lines = [f"gpuyield {__version__}, Python {platform.python_version()}, {platform.system()}, command {verb}"]
     seen: BaseException | None = err
     while seen is not None:
         lines.append(f"{type(seen).__module__}.{type(seen).__qualname__}")

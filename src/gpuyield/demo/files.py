@@ -1,38 +1,24 @@
-"""What the made-up teams would have written: `gpuyield.yaml`, and their outcomes as JSON lines."""
+"""What the teams of a made-up cluster wrote: `gpuyield.yaml`, and the outcomes of their jobs as JSON lines."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
+from typing import Any  # JSON has no narrower type than this.
 
-from gpuyield.demo.cluster import BatchJob, Scenario
+from gpuyield.demo.cluster import Scenario
 from gpuyield.model.outcome import Outcome, Verdict
-from gpuyield.units import MINUTE_MS, format_duration, format_instant
-
-DECLARATION = "gpuyield.yaml"
-OUTCOMES = "outcomes.jsonl"
+from gpuyield.units import format_instant
 
 _PRICES = {"h100": "2.49", "a100": "1.29"}
-_CHECKS = {"nightly-eval": ("schema_valid", 3), "finetune-7b": ("loss_below_target", 1)}
-"""Families with a check: its name, and what one on time is worth."""
-_DEADLINES = {"nightly-eval": '"06:00 Europe/Berlin"', "finetune-7b": "within 48h"}
+_OFFERS = {"h100": "1.60", "a100": "0.85"}
 
 
-def write_files(scenario: Scenario, url: str, folder: Path) -> Path:
-    """Put both files into the folder; returns the declaration's path."""
-    path = folder / DECLARATION
-    path.write_text(declaration_text(scenario, url), encoding="utf-8")
-    (folder / OUTCOMES).write_text("".join(outcome_lines(scenario)), encoding="utf-8")
-    return path
-
-
-def declaration_text(scenario: Scenario, url: str) -> str:
-    """A declaration of the cluster whose Prometheus is at `url`."""
-    flavors = sorted({node.flavor for node in scenario.nodes})
-    begin = format_instant(scenario.window.from_ms - 365 * 86_400_000)[:10]
+def declaration_text(scenario: Scenario, *, url: str = "http://127.0.0.1:9090") -> str:
+    """The `gpuyield.yaml` of the cluster; `url` is where `gpuyield demo serve` answers."""
+    flavors = list(dict.fromkeys(node.flavor for node in scenario.nodes))
+    families = {job.family for job in scenario.jobs}
     lines = [
-        "# A made-up cluster. Change what you like and run gpuyield decide again.",
+        "# A cluster made up by gpuyield demo. Its API: gpuyield demo serve",
         "apiVersion: gpuyield.dev/v1alpha1",
         "kind: Cluster",
         "metadata: {name: demo}",
@@ -40,83 +26,82 @@ def declaration_text(scenario: Scenario, url: str) -> str:
         "reporting_zone: Europe/Berlin",
         "sources:",
         f'  prometheus: {{url: "{url}"}}',
-        f"  outcomes: [{{format: jsonl, path: {OUTCOMES}}}]",
+        '  outcomes: [{format: jsonl, path: "outcomes/*.jsonl"}]',
         "teams: {label: team}",
         "prices:",
-        *(
-            f"  - {{flavor: {flavor}, gpu_hour: {_PRICES[flavor]}, basis: contracted, from: {begin}, to: null}}"
-            for flavor in flavors
-        ),
-        "batch:",
-        *(line for family in sorted(_CHECKS) for line in _batch(family, scenario)),
+        *(f"  - {{flavor: {one}, gpu_hour: {_PRICES[one]}, basis: contracted, from: 2026-01-01}}" for one in flavors),
+        "purchase:",
+        *(f"  - {{flavor: {one}, kind: reserved_1y, price: {_OFFERS[one]}, min: 8, lead_time: 6w}}" for one in flavors),
+        "services:",
     ]
+    for service in scenario.services:
+        lines += [
+            f"  - name: {service.name}",
+            f"    selector: {{namespace: {service.namespace}, labels: {{app: {service.app}}}}}",
+            f"    team: {service.team}",
+            "    objectives:",
+            "      - {name: ttft, metric: ttft, at_most: 800ms, share: 0.95, window: 28d}",
+        ]
+    lines += ["batch:"] + [line for family in _FAMILIES if family in families for line in _FAMILIES[family]]
     return "\n".join(lines) + "\n"
 
 
-def _batch(family: str, scenario: Scenario) -> Iterator[str]:
-    jobs = [job for job in scenario.jobs if job.family == family]
-    if not jobs:
-        return
-    check, weight = _CHECKS[family]
-    yield f"  - name: {family}"
-    yield f"    selector: {{namespace: {jobs[0].namespace}, labels: {{job: {family}}}}}"
-    yield f"    team: {jobs[0].team}"
-    yield f"    gpus: {jobs[0].gpus}"
-    yield f"    flavors: {{{', '.join(_durations(jobs, scenario))}}}"
-    yield f"    deadline: {_DEADLINES[family]}"
-    yield f"    weight: {weight}"
-    yield f"    outcome: {{unit: job, require: [{check}]}}"
+_FAMILIES = {
+    "nightly-eval": (
+        "  - name: nightly-eval",
+        "    selector: {namespace: evals, labels: {job: nightly-eval}}",
+        "    team: evals",
+        '    deadline: "06:00 Europe/Berlin"',
+        "    weight: 3",
+        "    outcome: {unit: job, require: [schema_valid], policy: all}",
+    ),
+    "finetune-7b": (
+        "  - name: finetune-7b",
+        "    selector: {namespace: search, labels: {job: finetune-7b}}",
+        "    team: search",
+        "    deadline: within 48h",
+        "    outcome: {unit: job, require: [loss_below_target], policy: all}",
+    ),
+}
 
 
-def _durations(jobs: list[BatchJob], scenario: Scenario) -> Iterator[str]:
-    longest_ms = max(job.duration_ms for job in jobs)
-    duration = format_duration(longest_ms + -longest_ms % MINUTE_MS)
-    widest = dict.fromkeys(sorted({node.flavor for node in scenario.nodes}), 0)
-    for node in scenario.nodes:
-        widest[node.flavor] = max(widest[node.flavor], len(node.cards))
-    for flavor, gpus in widest.items():
-        if gpus >= jobs[0].gpus:
-            yield f"{flavor}: {{duration: {duration}}}"
+def outcome_lines(scenario: Scenario) -> str:
+    """Outcomes and verdicts, one JSON object a line, in the order in which they became known."""
+    rows = [
+        *((one.ended_us, _outcome(one)) for one in scenario.outcomes),
+        *((one.decided_us, _verdict(one)) for one in scenario.verdicts),
+    ]
+    ordered = sorted(rows, key=lambda row: (row[0], row[1]["outcome_id"]))
+    return "".join(json.dumps(row, separators=(",", ":")) + "\n" for _, row in ordered)
 
 
-def outcome_lines(scenario: Scenario) -> Iterator[str]:
-    """Outcomes and verdicts, one JSON object a line, in the order of time."""
-    for outcome in sorted(scenario.outcomes, key=lambda one: (one.ended_us, one.outcome_id)):
-        yield _line(_outcome(outcome))
-    for verdict in sorted(scenario.verdicts, key=lambda one: (one.decided_us, one.outcome_id)):
-        yield _line(_verdict(verdict))
-
-
-def _line(fields: dict[str, object]) -> str:
-    return json.dumps(fields, separators=(",", ":")) + "\n"
-
-
-def _outcome(one: Outcome) -> dict[str, object]:
-    fields: dict[str, object] = {
+def _outcome(one: Outcome) -> dict[str, Any]:
+    row = {
         "outcome_id": one.outcome_id,
         "attempt": one.attempt,
-        "kind": one.kind.value,
-        "started_at": one.started_us,
-        "ended_at": one.ended_us,
-        "exec_status": one.exec_status.value,
+        "kind": str(one.kind),
+        "started_at": format_instant(one.started_us // 1000),
+        "ended_at": format_instant(one.ended_us // 1000),
+        "exec_status": str(one.exec_status),
         "namespace": one.namespace,
         "workload_kind": one.workload_kind,
         "workload": one.workload,
         "pod_uid": one.pod_uid,
         "node": one.node,
+        "error_type": one.error_type,
     }
-    return fields | ({"error_type": one.error_type} if one.error_type else {})
+    return {key: value for key, value in row.items() if value != ""}
 
 
-def _verdict(one: Verdict) -> dict[str, object]:
+def _verdict(one: Verdict) -> dict[str, Any]:
     return {
         "verdict_id": one.verdict_id,
         "outcome_id": one.outcome_id,
         "attempt": one.attempt,
         "check": one.check,
-        "evaluator_kind": one.evaluator_kind.value,
+        "evaluator_kind": str(one.evaluator_kind),
         "evaluator": one.evaluator,
         "score": one.score,
-        "result": one.result.value,
-        "decided_at": one.decided_us,
+        "result": str(one.result),
+        "decided_at": format_instant(one.decided_us // 1000),
     }

@@ -14,7 +14,7 @@ from gpuyield.model.evidence import Gap
 from gpuyield.outcomes.derive import Judged, judge
 from gpuyield.outcomes.policy import judging_of
 from gpuyield.outcomes.store import read_outcomes
-from gpuyield.steps.jobs import ObservedJobs, observed_jobs
+from gpuyield.steps.promises import Promises, read_promises
 from gpuyield.steps.setting import Setting
 from gpuyield.units import DAY_MS, Window
 
@@ -26,7 +26,7 @@ class Evidence:
     setting: Setting
     window: Window
     accounting: Accounting
-    jobs: ObservedJobs
+    promises: Promises
     judged: Judged | None
     book: PriceBook
     gaps: tuple[Gap, ...]
@@ -38,8 +38,8 @@ def gather(setting: Setting, window: Window, *, basis: PriceBasis | None = None)
     book = _book(setting, window, basis)
     # Deadlines of jobs decide whether an outcome is late, and come from the same ledger.
     bare = account_window(setting.ledger, window=window, rules=declared.rules, teams=declared.teams)
-    jobs = observed_jobs(setting.ledger, bare, declared)
-    judged = _judged(setting, window, jobs)
+    promises = read_promises(setting.ledger, bare, declared)
+    judged = _judged(setting, window, promises)
     accounting = bare
     if judged is not None or book.edges(window):
         accounting = account_window(
@@ -53,22 +53,22 @@ def gather(setting: Setting, window: Window, *, basis: PriceBasis | None = None)
     gaps = (
         *_source_gaps(setting, window),
         *accounting.gaps,
-        *jobs.gaps,
+        *promises.gaps,
         *(judged.gaps() if judged else ()),
     )
     return Evidence(
-        setting=setting, window=window, accounting=accounting, jobs=jobs, judged=judged, book=book, gaps=gaps
+        setting=setting, window=window, accounting=accounting, promises=promises, judged=judged, book=book, gaps=gaps
     )
 
 
-def _judged(setting: Setting, window: Window, jobs: ObservedJobs) -> Judged | None:
+def _judged(setting: Setting, window: Window, promises: Promises) -> Judged | None:
     if not setting.ledger.days(OUTCOMES):
         return None
     outcomes, verdicts = read_outcomes(setting.ledger, window)
     deadlines: dict[tuple[str, str], int] = {}
-    for one in jobs.jobs:
+    for key, one in promises.jobs.items():
         if one.deadline_ms is not None:
-            deadlines[one.namespace, one.name] = one.deadline_ms
+            deadlines[key] = one.deadline_ms
     return judge(outcomes, verdicts, judging_of(setting.declaration, deadlines))
 
 

@@ -1,12 +1,76 @@
-"""The observed jobs as a planning problem: had our plan been used, which would have been in time?"""
+"""The jobs that were seen, planned again: had our plan been used, and what if they had deadlines."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from dataclasses import replace
+from pathlib import Path
 
-from gpuyield.steps.evidence import Evidence
+from gpuyield.account import batch_capacity, observed_jobs, plan_jobs
+from gpuyield.model.document import schema_name
+from gpuyield.model.job import Problem
+from gpuyield.model.plan import JobStatus, ObservedRow
+from gpuyield.plan import make_plan, observed_table
+from gpuyield.report.answer import Answer
+from gpuyield.report.screens.conditional import conditional_answer as answer_of
+from gpuyield.steps.evidence import Evidence, gather
+from gpuyield.steps.plan import deadline
+from gpuyield.steps.setting import chosen_window, read_setting
+from gpuyield.units import DAY_MS, Window
+
+_WEEK_MS = 7 * DAY_MS
+_ON_TIME_LIMIT = "10s"
 
 
 def jobs_on_time(evidence: Evidence) -> Collection[str] | None:
-    """Jobs that our plan runs in time on the GPUs that batch work had; None where there is no such plan."""
-    return None
+    """Jobs that our plan runs in time on the GPUs that batch work had; None where no job has a deadline."""
+    origin_ms = evidence.window.from_ms
+    jobs = []
+    for one in plan_jobs(observed_jobs(evidence.accounting), origin_ms=origin_ms):
+        namespace, _, name = one.id.partition("/")
+        promised = evidence.promises.jobs.get((namespace, name))
+        limit = promised.limit_ms if promised else None
+        jobs.append(replace(one, deadline_ms=None if limit is None else limit - origin_ms))
+    promised_jobs = {one.id for one in jobs if one.deadline_ms is not None}
+    if not promised_jobs:
+        return None
+    problem = Problem(
+        origin_ms=origin_ms,
+        jobs=tuple(jobs),
+        capacity=batch_capacity(evidence.accounting, origin_ms=origin_ms),
+        zone=evidence.setting.declaration.reporting_zone,
+    )
+    plan = make_plan(problem, should_stop=deadline(_ON_TIME_LIMIT), advise=False)
+    return {one.id for one in plan.jobs if one.status is JobStatus.PLANNED and one.id in promised_jobs}
+
+
+def observed_rows(
+    evidence: Evidence, *, seed: int = 0, should_stop: Callable[[], bool] = lambda: False
+) -> tuple[tuple[ObservedRow, ...], int]:
+    """GPUs needed if the batch jobs of the last week may each finish within so long; and how many jobs they are."""
+    window = evidence.window
+    recent = Window(max(window.from_ms, window.to_ms - _WEEK_MS), window.to_ms)
+    jobs = plan_jobs(
+        [one for one in observed_jobs(evidence.accounting) if recent.from_ms <= one.created_ms < recent.to_ms],
+        origin_ms=recent.from_ms,
+    )
+    if not jobs:
+        return (), 0
+    capacity = batch_capacity(evidence.accounting, origin_ms=recent.from_ms)
+    rows = observed_table(
+        jobs,
+        capacity,
+        origin_ms=recent.from_ms,
+        zone=evidence.setting.declaration.reporting_zone,
+        seed=seed,
+        should_stop=should_stop,
+    )
+    return tuple(rows), len(jobs)
+
+
+def conditional_answer(*, file: Path, ledger_root: Path, seed: int, time_limit: str, gate: bool) -> Answer:
+    """The answer of `gpuyield plan` without jobs: conditional, from the batch jobs of the ledger."""
+    setting = read_setting(file, ledger_root)
+    evidence = gather(setting, chosen_window(setting, window="7d", begin=None, end=None))
+    rows, number = observed_rows(evidence, seed=seed, should_stop=deadline(time_limit))
+    return answer_of(rows, jobs=number, schema=schema_name("plan"), zone=setting.zone, gate=gate)

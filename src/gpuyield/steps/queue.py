@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from pathlib import Path
 
+from gpuyield.account import observed_jobs
 from gpuyield.decide.queue import explain_queue
 from gpuyield.decide.waits import JobFacts, blind_windows, supplies_of, waits_of
 from gpuyield.model.queue import Queue
@@ -12,6 +13,7 @@ from gpuyield.report.answer import Answer
 from gpuyield.report.screens.queue import queue_answer as answer_of
 from gpuyield.steps.account import keys
 from gpuyield.steps.evidence import Evidence, gather
+from gpuyield.steps.observed import jobs_on_time
 from gpuyield.steps.setting import chosen_window, read_setting
 
 
@@ -21,26 +23,24 @@ def queue_answer(
     """The answer of `gpuyield queue`."""
     setting = read_setting(file, ledger_root)
     evidence = gather(setting, chosen_window(setting, window=window, begin=begin, end=end))
-    from gpuyield.steps.observed import jobs_on_time
-
     found = queued(evidence, by=keys(by), on_time=jobs_on_time(evidence))
     return answer_of(found, zone=setting.zone)
 
 
 def queued(evidence: Evidence, *, by: tuple[str, ...] = (), on_time: Collection[str] | None = None) -> Queue:
     """Waiting GPU time by cause; `on_time` are the jobs that our plan runs in time on the same GPUs."""
-    known = evidence.jobs.by_id()
+    ran = {(one.namespace, one.name): one for one in observed_jobs(evidence.accounting)}
 
     def facts_of(namespace: str, name: str) -> JobFacts | None:
-        job = known.get((namespace, name))
-        if job is None:
+        promised = evidence.promises.jobs.get((namespace, name))
+        if promised is None:
             return None
+        job = ran.get((namespace, name))
         return JobFacts(
-            due_ms=job.deadline_ms if job.deadline_ms is not None else job.due_ms,
-            created_ms=job.created_ms,
-            finished_ms=job.ended_ms,
-            shortest_ms=job.run_ms,
-            flavors=(),
+            due_ms=promised.limit_ms,
+            created_ms=promised.created_ms,
+            finished_ms=promised.completed_ms if promised.completed_ms is not None else (job.ended_ms if job else None),
+            shortest_ms=job.run_ms if job else None,
         )
 
     accounting = evidence.accounting

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any  # Documents are JSON.
+from zoneinfo import ZoneInfo
 
+from gpuyield.report.answer import Answer, Next
 from gpuyield.report.facts import Document
+from gpuyield.report.sentences import count
 from gpuyield.report.tables import Cell, Column, Kind, Table
 
 STATUS_WORDS: Mapping[str, str] = {
@@ -77,3 +80,45 @@ def conditional_table(decision: Document) -> Table | None:
             for row in rows
         ),
     )
+
+
+def decide_answer(decision: Document, *, zone: ZoneInfo, path: str | None, exit_code: int = 0) -> Answer:
+    """The decision as a screen; `path` is the file that it was written to."""
+    tables = [levers_table(decision)] if decision.get("levers") else []
+    conditional = conditional_table(decision)
+    if conditional is not None:
+        tables.append(conditional)
+    notes = [str(one["sentence"]) for one in decision.get("flip_points") or ()]
+    experiment = decision.get("next_experiment")
+    if experiment:
+        notes.append(f"To know more: {experiment['sentence']} ({experiment['command']})")
+    gaps = decision.get("gaps") or []
+    notes += [f"gap: {_gap_words(gap)}" for gap in gaps[:_SHOWN_GAPS]]
+    if len(gaps) > _SHOWN_GAPS:
+        notes.append(f"{count(len(gaps) - _SHOWN_GAPS, 'more gap')}: -o json lists all.")
+    steps = [Next(command="gpuyield report --out report.html", why="one page for all of it")]
+    if path:
+        steps.insert(0, Next(command=f"gpuyield verify {path}", why="check the proof again, from the inputs alone"))
+    steps.append(Next(command="gpuyield decide --gate", why="the same answer as an exit code, for CI"))
+    covered = decision.get("coverage")
+    coverage = [] if covered is None else [f"Declared coverage: {covered * 100:.0f} % of held GPU-hours."]
+    return Answer(
+        document=decision,
+        headline=(
+            str(decision["headline"]),
+            *(str(line) for line in decision.get("lead") or ()),
+            *(str(line) for line in decision.get("reasons") or ()),
+            *coverage,
+        ),
+        tables=tuple(tables),
+        notes=tuple(notes),
+        next=tuple(steps),
+        exit_code=exit_code,
+    )
+
+
+_SHOWN_GAPS = 5
+
+
+def _gap_words(gap: Mapping[str, Any]) -> str:
+    return f"{gap['where']}: {gap['reason']}" if gap.get("where") else str(gap["reason"])

@@ -32,8 +32,7 @@ FIGURES: Mapping[str, tuple[str, str]] = {
         "from kube_pod_status_scheduled_time to kube_pod_container_state_started",
     ),
     "idle_held": (
-        "A whole device below the activity threshold for at least idle_after without a break, all of it counted. Only "
-         "this can be reclaimed.",
+        "A whole device below the activity threshold for at least idle_after, without a break. Only it is reclaimable.",
         "activity samples of the card (DCGM) while the pod ran; rules in gpuyield.yaml",
     ),
     "underused": (

@@ -1,0 +1,360 @@
+"""Do we need to buy: everything that the decision rests on, from the declaration and the ledger."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Any  # Documents are JSON.
+
+from gpuyield.account import ObservedJob, batch_capacity, observed_jobs
+from gpuyield.account.jobs import is_batch, resource_of
+from gpuyield.account.pods import Holding
+from gpuyield.decide.decide import decide
+from gpuyield.decide.document import decision_document, decision_inputs
+from gpuyield.declare.jobs import JobTerms, parse_jobs
+from gpuyield.declare.problem import gpu_resources, rounded_to_minute
+from gpuyield.declare.rows import read_rows
+from gpuyield.declare.yaml_file import read_file
+from gpuyield.model.decision import Coverage, DecideInputs, Decision, GpuRate, Offer, ServiceHolding
+from gpuyield.model.declaration import Declaration, Service
+from gpuyield.model.evidence import Gap
+from gpuyield.model.gpu import DeviceKind
+from gpuyield.model.job import Capacity, PlanJob, Problem, Shape, SourceFile
+from gpuyield.model.waterfall import Holder
+from gpuyield.report.answer import Answer
+from gpuyield.report.screens.decide import decide_answer as answer_of
+from gpuyield.steps.account import accounted
+from gpuyield.steps.documents import keep
+from gpuyield.steps.evidence import Evidence, gather
+from gpuyield.steps.observed import observed_rows
+from gpuyield.steps.plan import deadline, read_named_problem
+from gpuyield.steps.setting import chosen_window, read_setting
+from gpuyield.units import DAY_MS, HOUR_MS, Money, Window, parse_duration, parse_instant
+
+_TIME_LIMIT = "20s"
+GATE = {"not_needed": 0, "needed": 10, "unknown": 4}
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What the command line says of the work to decide on."""
+
+    jobs: Path | None = None
+    capacity: Path | None = None
+    gpus: int | None = None
+    origin: str | None = None
+    horizon: str = "26w"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decided:
+    """A decision, as value and as documents."""
+
+    decision: Decision
+    document: dict[str, Any]
+    inputs: dict[str, Any]
+
+
+def decide_answer(
+    *,
+    file: Path,
+    ledger_root: Path,
+    window: str | None,
+    begin: str | None,
+    end: str | None,
+    jobs: Path | None,
+    capacity: Path | None,
+    gpus: int | None,
+    origin: str | None,
+    horizon: str,
+    gate: bool,
+    out: Path | None,
+    tell: Tell,
+) -> Answer:
+    """The answer of `gpuyield decide`."""
+    setting = read_setting(file, ledger_root)
+    tell("accounting")
+    evidence = gather(setting, chosen_window(setting, window=window, begin=begin, end=end))
+    tell("deciding")
+    asked = Asked(jobs=jobs, capacity=capacity, gpus=gpus, origin=origin, horizon=horizon)
+    found = decided(evidence, asked)
+    keep("decide", found.document, found.inputs, ledger_root=ledger_root, out=out)
+    status = str(found.document["status"])
+    return answer_of(
+        found.document, zone=setting.zone, path=str(out) if out else None, exit_code=GATE[status] if gate else 0
+    )
+
+
+def decided(evidence: Evidence, asked: Asked) -> Decided:
+    """The decision on this evidence."""
+    decision = decide(decide_inputs(evidence, asked), should_stop=deadline(_TIME_LIMIT))
+    return Decided(decision=decision, document=decision_document(decision), inputs=decision_inputs(decision))
+
+
+def decide_inputs(evidence: Evidence, asked: Asked) -> DecideInputs:
+    """All that the decision rests on."""
+    declared, now_ms = evidence.setting.declaration, evidence.window.to_ms
+    account = accounted(evidence)
+    work = declared_work(evidence, asked)
+    rows, seen = ((), 0) if work.problem is not None else observed_rows(evidence, should_stop=deadline(_TIME_LIMIT))
+    resources = [f"gpu/{item}" for item in evidence.accounting.cells.flavors]
+    return DecideInputs(
+        now_ms=now_ms,
+        cluster=declared.name,
+        zone=declared.reporting_zone,
+        window=evidence.window,
+        horizon_ms=parse_duration(asked.horizon),
+        problem=work.problem,
+        incomplete_jobs=work.incomplete,
+        observed=rows,
+        observed_jobs=seen,
+        reclaimable=reclaimable(evidence, account.holders) if work.on_cluster else {},
+        holders=account.holders,
+        services=services(evidence),
+        coverage=coverage(evidence),
+        prices=prices(evidence, resources),
+        offers=offers(declared),
+        sources=_sources(declared, work.problem),
+        gaps=(*evidence.gaps, *work.gaps),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """The declared batch work: a problem (None: none is declared), and declared jobs that no plan can hold.
+
+    `on_cluster`: its capacity is what the cluster's services leave, so that idle GPUs they give back add to it.
+    """
+
+    problem: Problem | None
+    incomplete: tuple[str, ...] = ()
+    on_cluster: bool = True
+    gaps: tuple[Gap, ...] = ()
+
+
+def declared_work(evidence: Evidence, asked: Asked) -> Work:
+    """Jobs of the file that is named, else the jobs of the last day that have a deadline, as they will come again."""
+    declared = evidence.setting.declaration
+    if asked.jobs is not None and (asked.capacity is not None or asked.gpus is not None):
+        problem = read_named_problem(
+            declared, jobs=asked.jobs, capacity=asked.capacity, gpus=asked.gpus, origin=asked.origin
+        )
+        return Work(problem=problem, on_cluster=False)
+    origin_ms = parse_instant(asked.origin) if asked.origin else rounded_to_minute(evidence.window.to_ms)
+    capacity = batch_capacity(evidence.accounting, origin_ms=origin_ms, at_ms=evidence.window.to_ms - 1)
+    running = _running(evidence, origin_ms, capacity)
+    if asked.jobs is not None:
+        found = read_rows(asked.jobs, read_file(asked.jobs))
+        terms = JobTerms(
+            origin_ms=origin_ms,
+            zone=evidence.setting.zone,
+            milestones=declared.milestones,
+            gpu_resources=gpu_resources(capacity),
+        )
+        jobs = parse_jobs(found, terms)
+        return Work(problem=_problem(evidence, origin_ms, (*jobs, *running), capacity, (found.source,)))
+    recurring = _last_day_again(evidence, origin_ms)
+    if not recurring:
+        return Work(problem=None)
+    reason = (
+        f"No job file is named: the {len(recurring):,} jobs with a deadline of the last 24 h are taken to come again "
+        "in the next 24 h."
+    )
+    problem = _problem(evidence, origin_ms, (*recurring, *running), capacity, ())
+    return Work(problem=problem, gaps=(Gap(reason=reason, where="jobs"),))
+
+
+def _problem(
+    evidence: Evidence,
+    origin_ms: int,
+    jobs: tuple[PlanJob, ...],
+    capacity: Capacity,
+    sources: tuple[SourceFile, ...],
+) -> Problem:
+    return Problem(
+        origin_ms=origin_ms,
+        jobs=jobs,
+        capacity=capacity,
+        zone=evidence.setting.declaration.reporting_zone,
+        sources=sources,
+    )
+
+
+def _last_day_again(evidence: Evidence, origin_ms: int) -> tuple[PlanJob, ...]:
+    """Jobs with a deadline that were submitted in the last day, a day later."""
+    day = Window(evidence.window.to_ms - DAY_MS, evidence.window.to_ms)
+    families = {one.name: one for one in evidence.setting.declaration.batch}
+    jobs = []
+    for one in observed_jobs(evidence.accounting):
+        promised = evidence.promises.jobs.get((one.namespace, one.name))
+        if promised is None or promised.limit_ms is None or not day.from_ms <= one.created_ms < day.to_ms:
+            continue
+        family = families.get(promised.family or "")
+        shift = DAY_MS - origin_ms
+        jobs.append(
+            PlanJob(
+                id=one.id,
+                shapes=_shapes(one),
+                release_ms=max(0, one.created_ms + shift),
+                deadline_ms=None if promised.deadline_ms is None else promised.deadline_ms + shift,
+                due_ms=None if promised.due_ms is None else promised.due_ms + shift,
+                weight=family.weight if family else Decimal(1),
+                restart_ms=family.restart_ms if family else None,
+                team=one.team,
+                family=promised.family or one.workload,
+            )
+        )
+    return tuple(jobs)
+
+
+def _shapes(job: ObservedJob) -> tuple[Shape, ...]:
+    shape = Shape(flavor=job.flavor, demand={resource_of(job.flavor): job.gpus}, duration_ms=max(1, job.run_ms))
+    return (shape,)
+
+
+def _running(evidence: Evidence, origin_ms: int, capacity: Capacity) -> tuple[PlanJob, ...]:
+    """Batch jobs that hold GPUs now: they keep them for as long as their family ran at most, else for a day."""
+    longest: dict[str, int] = {}
+    jobs = observed_jobs(evidence.accounting)
+    for one in jobs:
+        if one.ended_ms is not None:
+            longest[one.workload] = max(longest.get(one.workload, 0), one.run_ms)
+    held: dict[tuple[str, str, str], list[Holding]] = defaultdict(list)
+    now_ms = evidence.window.to_ms - 1
+    for holding in evidence.accounting.pods.holdings:
+        if is_batch(holding) and holding.from_ms <= now_ms < holding.to_ms and holding.kind is DeviceKind.WHOLE:
+            state = evidence.accounting.nodes.at(holding.node, now_ms)
+            resource = resource_of(state.flavor if state else None)
+            held[holding.namespace, holding.job or holding.pod, resource].append(holding)
+    found = []
+    for (namespace, name, resource), pods in sorted(held.items()):
+        if resource not in capacity.steps:
+            continue
+        began = min(one.from_ms for one in pods) - origin_ms
+        known = longest.get(pods[0].owner.workload)
+        until = max(began + known, HOUR_MS) if known is not None else DAY_MS
+        found.append(
+            PlanJob(
+                id=f"{namespace}/{name} (running)",
+                shapes=(
+                    Shape(
+                        flavor=resource.removeprefix("gpu/") if resource != "gpu" else None,
+                        demand={resource: sum(one.devices for one in pods)},
+                        duration_ms=until - began,
+                    ),
+                ),
+                release_ms=began,
+                started_ms=began,
+                team=pods[0].owner.team,
+                family=pods[0].owner.workload,
+            )
+        )
+    return tuple(found)
+
+
+def reclaimable(evidence: Evidence, holders: tuple[Holder, ...]) -> dict[str, int]:
+    """Whole GPUs that are held idle now by what is no batch job, by resource."""
+    batch = {(one.namespace, one.owner.workload) for one in evidence.accounting.pods.holdings if is_batch(one)}
+    found: dict[str, int] = defaultdict(int)
+    for one in holders:
+        if one.gpus_now and (one.namespace, one.workload) not in batch:
+            found[resource_of(one.flavor)] += one.gpus_now
+    return dict(found)
+
+
+def services(evidence: Evidence) -> tuple[ServiceHolding, ...]:
+    """Declared services and the GPUs they hold now; other work that is no batch job under its own name."""
+    now_ms = evidence.window.to_ms - 1
+    gpus: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    declared = {one.name: one for one in evidence.setting.declaration.services}
+    for holding in _service_holdings(evidence):
+        if holding.from_ms <= now_ms < holding.to_ms:
+            state = evidence.accounting.nodes.at(holding.node, now_ms)
+            name = service_name(holding, evidence.setting.declaration)
+            gpus[name][resource_of(state.flavor if state else None)] += holding.devices
+    return tuple(
+        ServiceHolding(
+            name=name,
+            gpus=dict(held),
+            has_objective=name in declared and bool(declared[name].objectives),
+        )
+        for name, held in sorted(gpus.items())
+    )
+
+
+def _service_holdings(evidence: Evidence) -> list[Holding]:
+    return [one for one in evidence.accounting.pods.holdings if not is_batch(one) and one.kind is DeviceKind.WHOLE]
+
+
+def service_name(holding: Holding, declaration: Declaration) -> str:
+    """The declared service that a pod belongs to, else its workload."""
+    for one in declaration.services:
+        if _is_of(holding, one):
+            return one.name
+    return f"{holding.namespace}/{holding.owner.workload}"
+
+
+def _is_of(holding: Holding, service: Service) -> bool:
+    if service.selector.namespace not in (None, holding.namespace):
+        return False
+    workload = holding.owner.workload
+    return workload == service.name or workload.startswith(f"{service.name}-")
+
+
+def coverage(evidence: Evidence) -> Coverage:
+    """GPU time held by services with an objective and jobs with a deadline, and all that was held."""
+    declaration = evidence.setting.declaration
+    objectives = {one.name for one in declaration.services if one.objectives}
+    total = declared = 0
+    for holding in evidence.accounting.pods.holdings:
+        part = Window(holding.from_ms, max(holding.from_ms, holding.to_ms)).cut(evidence.window)
+        if part is None:
+            continue
+        gpu_ms = holding.devices * part.length_ms
+        total += gpu_ms
+        if is_batch(holding):
+            promised = evidence.promises.jobs.get((holding.namespace, holding.job or ""))
+            declared += gpu_ms if promised is not None and promised.limit_ms is not None else 0
+        elif service_name(holding, declaration) in objectives:
+            declared += gpu_ms
+    return Coverage(declared_gpu_ms=declared, total_gpu_ms=total)
+
+
+def prices(evidence: Evidence, resources: list[str]) -> Mapping[str, GpuRate]:
+    """What a GPU-hour of each resource costs now."""
+    book, now_ms = evidence.book, evidence.window.to_ms - 1
+    found = {}
+    for resource in resources:
+        price = book.flavor_price(resource.removeprefix("gpu/"), now_ms)
+        if price is not None and book.currency is not None:
+            amount = (Decimal(price.numerator) / Decimal(price.denominator)).quantize(Decimal("0.000001"))
+            named = book.price(resource.removeprefix("gpu/"), None, now_ms)
+            source = named.source if named else "opencost"
+            found[resource] = GpuRate(gpu_hour=Money(amount, book.currency), source=source)
+    return found
+
+
+def offers(declaration: Declaration) -> dict[str, tuple[Offer, ...]]:
+    """What can be bought of each resource."""
+    found: dict[str, list[Offer]] = defaultdict(list)
+    for one in declaration.purchase:
+        offer = Offer(kind=str(one.kind), gpu_hour=one.price, min_gpus=one.min_gpus, lead_time_ms=one.lead_time_ms)
+        found[f"gpu/{one.flavor}"].append(offer)
+    return {resource: tuple(listed) for resource, listed in found.items()}
+
+
+def _sources(declaration: Declaration, problem: Problem | None) -> tuple[SourceFile, ...]:
+    listed = list(problem.sources) if problem is not None else []
+    if declaration.path is not None and declaration.sha256 is not None:
+        listed.append(SourceFile(path=declaration.path, sha256=declaration.sha256, rows=1))
+    return tuple(listed)
+
+
+def with_plan(decision: Decided) -> dict[str, Any] | None:
+    """The plan document that the decision rests on."""
+    certificate = decision.document.get("certificate")
+    return None if certificate is None else certificate["plan"]

@@ -1,0 +1,144 @@
+"""What teams promised for the batch jobs that the ledger shows: by annotation, else by their declared family."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from gpuyield.account import Accounting
+from gpuyield.account.facts import RunsByKind, runs_by_kind
+from gpuyield.declare.deadlines import deadline_ms, parse_deadline
+from gpuyield.errors import DeclarationError
+from gpuyield.ledger import Ledger
+from gpuyield.ledger.tables import RUNS, RunKind
+from gpuyield.model.declaration import BatchFamily, Deadline, Declaration
+from gpuyield.model.evidence import Gap
+from gpuyield.units import DAY_MS, Window, parse_zone
+
+_KINDS = (RunKind.JOB_CREATED, RunKind.JOB_COMPLETED, RunKind.JOB_LABEL)
+_DEADLINE, _DUE = "gpuyield.dev/deadline", "gpuyield.dev/due"
+
+JobKey = tuple[str, str]
+"""Namespace and name of a job."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promised:
+    """A job that held or awaited GPUs, when it was created, when it completed, and what its team wants of it."""
+
+    family: str | None
+    created_ms: int
+    completed_ms: int | None
+    deadline_ms: int | None
+    due_ms: int | None
+
+    @property
+    def limit_ms(self) -> int | None:
+        """The deadline, else the due time."""
+        return self.deadline_ms if self.deadline_ms is not None else self.due_ms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promises:
+    """All jobs by namespace and name, and what could not be read."""
+
+    jobs: Mapping[JobKey, Promised]
+    gaps: tuple[Gap, ...] = ()
+
+
+def read_promises(ledger: Ledger, accounting: Accounting, declaration: Declaration) -> Promises:
+    """The promises of all jobs that held or awaited GPUs around the window."""
+    first: dict[JobKey, int] = {}
+    workloads: dict[JobKey, str] = {}
+    for holding in accounting.pods.holdings:
+        if holding.job is not None:
+            _earlier(first, (holding.namespace, holding.job), holding.from_ms)
+            workloads[holding.namespace, holding.job] = holding.owner.workload
+    for wait in accounting.pods.waiting:
+        if wait.job is not None:
+            _earlier(first, (wait.owner.namespace, wait.job), wait.from_ms)
+            workloads[wait.owner.namespace, wait.job] = wait.owner.workload
+    runs = _runs(ledger, accounting.window)
+    created, completed, labels = _first(runs, RunKind.JOB_CREATED), _first(runs, RunKind.JOB_COMPLETED), _labels(runs)
+    gaps: list[Gap] = []
+    jobs = {}
+    for key, seen_ms in sorted(first.items()):
+        written = labels.get(key, {})
+        family = family_of(*key, workloads[key], written, declaration.batch)
+        at_ms = created.get(key, seen_ms)
+        deadline, due = _written(f"{key[0]}/{key[1]}", family, written, declaration, gaps)
+        jobs[key] = Promised(
+            family=family.name if family else None,
+            created_ms=at_ms,
+            completed_ms=completed.get(key),
+            deadline_ms=_instant(deadline, at_ms, declaration, gaps),
+            due_ms=_instant(due, at_ms, declaration, gaps),
+        )
+    return Promises(jobs=jobs, gaps=tuple(dict.fromkeys(gaps)))
+
+
+def family_of(
+    namespace: str, name: str, workload: str, labels: Mapping[str, str], families: Iterable[BatchFamily]
+) -> BatchFamily | None:
+    """The declared family of a job: its namespace matches, and its labels say so, else its name."""
+    inside = [one for one in families if one.selector.namespace in (None, namespace)]
+    for one in inside:
+        wanted = one.selector.labels
+        if wanted and all(_label(labels, key) == text for key, text in wanted.items()):
+            return one
+    named = [one for one in inside if one.name in (name, workload) or name.startswith(f"{one.name}-")]
+    return max(named, key=lambda one: len(one.name)) if named else None
+
+
+def _earlier(first: dict[JobKey, int], key: JobKey, at_ms: int) -> None:
+    first[key] = min(first.get(key, at_ms), at_ms)
+
+
+def _runs(ledger: Ledger, window: Window) -> RunsByKind:
+    around = set(Window(window.from_ms - DAY_MS, window.to_ms).days())
+    kinds = ", ".join(f"'{kind}'" for kind in _KINDS)
+    days = [day for day in ledger.days(RUNS) if day in around]
+    return runs_by_kind(ledger.read(RUNS, days=days, where=f"kind in ({kinds})"))
+
+
+def _first(runs: RunsByKind, kind: RunKind) -> dict[JobKey, int]:
+    return {(run.namespace, run.pod): round(run.value) for run in runs.get(kind, ())}
+
+
+def _labels(runs: RunsByKind) -> dict[JobKey, dict[str, str]]:
+    found: dict[JobKey, dict[str, str]] = defaultdict(dict)
+    for run in runs.get(RunKind.JOB_LABEL, ()):
+        found[run.namespace, run.pod][run.detail] = run.text
+    return found
+
+
+def _written(
+    job: str, family: BatchFamily | None, labels: Mapping[str, str], declaration: Declaration, gaps: list[Gap]
+) -> tuple[Deadline | None, Deadline | None]:
+    found = {"deadline": family.deadline if family else None, "due": family.due if family else None}
+    zone = parse_zone(declaration.reporting_zone)
+    for annotation, label in ((_DEADLINE, "deadline"), (_DUE, "due")):
+        text = _label(labels, annotation)
+        if text is not None:
+            try:
+                found[label] = parse_deadline(text, label=label, zone=zone)
+            except DeclarationError as err:
+                gaps.append(Gap(reason=f"annotation {annotation}: {err.mistakes[0]}", where=job))
+    return found["deadline"], found["due"]
+
+
+def _label(labels: Mapping[str, str], key: str) -> str | None:
+    """A label's value under its key as written, or as exporters print it."""
+    printed = "".join(letter if letter.isalnum() else "_" for letter in key)
+    return labels.get(key) or labels.get(printed)
+
+
+def _instant(written: Deadline | None, created_ms: int, declaration: Declaration, gaps: list[Gap]) -> int | None:
+    if written is None:
+        return None
+    try:
+        return deadline_ms(written, created_ms=created_ms, milestones=declaration.milestones)
+    except DeclarationError as err:
+        gaps.append(Gap(reason=str(err.mistakes[0]), where="milestones"))
+        return None
