@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from datetime import UTC
 from decimal import Decimal
 from pathlib import Path
 
@@ -11,7 +12,9 @@ import duckdb
 import pytest
 import yaml
 
+from gpuyield.declare.jobs import JobTerms, parse_jobs
 from gpuyield.declare.problem import read_problem
+from gpuyield.declare.rows import read_rows
 from gpuyield.errors import DeclarationError
 from gpuyield.model.job import NodeGroup, Problem, QueueQuota, ResourceQuota, Shape
 from gpuyield.units import parse_instant
@@ -270,3 +273,15 @@ def test_an_origin_that_contradicts_the_file_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(DeclarationError, match="is not the origin of"):
         read_problem(_write(tmp_path, "json"), capacity=capacity, now_ms=0, origin_ms=60_000, milestones={"rc": 0})
+
+
+def test_added_jobs_may_wait_for_jobs_that_are_known_and_may_not_repeat_them() -> None:
+    text = b'[{"id": "new", "gpus": 1, "duration_s": 5, "after": ["old"]}, {"id": "old", "gpus": 1, "duration_s": 5}]'
+    terms = JobTerms(origin_ms=0, zone=UTC, milestones={}, gpu_resources=["gpu"], known_ids={"old"})
+
+    with pytest.raises(DeclarationError) as caught:
+        parse_jobs(read_rows(Path("add.json"), text), terms)
+
+    assert [str(one) for one in caught.value.mistakes] == [
+        'add.json:1:75: id "old" is there already. Give each job an id of its own.'
+    ]

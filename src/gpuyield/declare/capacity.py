@@ -12,9 +12,10 @@ from pathlib import Path
 
 from gpuyield.declare.deadlines import seconds_to_ms
 from gpuyield.declare.reader import RowReader, kind_of
-from gpuyield.declare.rows import Row
-from gpuyield.declare.tree import Plain, in_order, read_tree, shown
+from gpuyield.declare.row import Row
+from gpuyield.declare.tree import Plain, in_order, shown
 from gpuyield.declare.values import NUMBER, did_you_mean, parse_count, parse_text, parse_time
+from gpuyield.declare.yaml_tree import read_tree
 from gpuyield.errors import DeclarationError, Mistake
 from gpuyield.model.job import Capacity, NodeGroup, QueueQuota, ResourceQuota, SourceFile
 

@@ -6,15 +6,17 @@ Planning takes the 70th percentile where a job gives quantiles.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from functools import partial
 
 from gpuyield.declare.deadlines import check_milestone, deadline_ms, parse_deadline
+from gpuyield.declare.job_links import ReadJob, mistakes_between
 from gpuyield.declare.reader import RowReader, kind_of, say_unknown_keys
-from gpuyield.declare.rows import Row, Rows
+from gpuyield.declare.row import Row
+from gpuyield.declare.rows import Rows
 from gpuyield.declare.tree import Plain, in_order, shown
 from gpuyield.declare.values import did_you_mean, parse_count, parse_number, parse_text
 from gpuyield.errors import DeclarationError, Mistake
@@ -56,6 +58,8 @@ class JobTerms:
     milestones: Mapping[str, int]
     gpu_resources: Sequence[str]
     """What a job may run on that names no flavor: `gpu`, or every `gpu/...` that capacity has."""
+    known_ids: Collection[str] = ()
+    """Jobs of elsewhere that `after` may name, and that an `id` may not repeat."""
 
 
 def parse_jobs(found: Rows, terms: JobTerms) -> tuple[PlanJob, ...]:
@@ -66,7 +70,7 @@ def parse_jobs(found: Rows, terms: JobTerms) -> tuple[PlanJob, ...]:
     """
     mistakes = list(found.mistakes)
     unknown: dict[str, tuple[RowReader, int]] = {}
-    jobs: list[_Read] = []
+    jobs: list[ReadJob] = []
     for row in found.rows:
         reader = RowReader(row, mistakes)
         for key in reader.unknown_keys(JOB_KEYS):
@@ -74,20 +78,10 @@ def parse_jobs(found: Rows, terms: JobTerms) -> tuple[PlanJob, ...]:
             unknown[key] = (first, count + 1)
         jobs.append(_read(reader, row, terms))
     say_unknown_keys(unknown, JOB_KEYS)
-    mistakes += _mistakes_between(jobs)
+    mistakes += mistakes_between(jobs, terms.known_ids)
     if mistakes:
         raise DeclarationError.of(_first(in_order(mistakes)))
     return tuple(one.job for one in jobs if one.job is not None)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Read:
-    """What could be read of a row; `job` is None where something is wrong."""
-
-    row: Row
-    name: str | None
-    after: tuple[str, ...]
-    job: PlanJob | None
 
 
 def _first(mistakes: list[Mistake]) -> list[Mistake]:
@@ -97,12 +91,12 @@ def _first(mistakes: list[Mistake]) -> list[Mistake]:
     return [*mistakes[:_MOST_MISTAKES], Mistake(what=f"{more:,} more mistakes.", fix="Fix these first.")]
 
 
-def _read(reader: RowReader, row: Row, terms: JobTerms) -> _Read:
+def _read(reader: RowReader, row: Row, terms: JobTerms) -> ReadJob:
     name = reader.text("id", _text, wanted="a unique name")
     if not reader.has("id"):
         reader.say((), "a job without id.", "Give each job a unique id.")
     after = _after(reader)
-    return _Read(row=row, name=name, after=after, job=_job(reader, name, after, terms))
+    return ReadJob(row=row, name=name, after=after, job=_job(reader, name, after, terms))
 
 
 def _job(reader: RowReader, name: str | None, after: tuple[str, ...], terms: JobTerms) -> PlanJob | None:
@@ -255,67 +249,6 @@ def _restart(reader: RowReader) -> int | None:
         reader.say(("preemptible",), "preemptible is true.", "Write what a restart costs in seconds: 180.")
         return None
     return reader.parsed(("preemptible",), value, partial(_seconds, 0), wanted="a number of seconds")
-
-
-def _mistakes_between(jobs: Sequence[_Read]) -> Iterable[Mistake]:
-    """Duplicate ids, unknown predecessors and cycles."""
-    first: dict[str, Row] = {}
-    for one in jobs:
-        if one.name is None:
-            continue
-        if one.name in first:
-            place = first[one.name].where(("id",))
-            yield Mistake(
-                what=f'id "{shown(one.name)}" is there twice (first at {place}).',
-                where=one.row.where(("id",)),
-                fix="Give each job an id of its own.",
-            )
-        first.setdefault(one.name, one.row)
-    for one in jobs:
-        for other in one.after:
-            if other not in first:
-                yield Mistake(
-                    what=f'after names "{shown(other)}", which is no job here.',
-                    where=one.row.where(("after",)),
-                    fix=did_you_mean(other, (name for name in first if name != one.name)),
-                )
-    waits = {one.name: [name for name in one.after if name in first] for one in jobs if one.name is not None}
-    for cycle in _cycles(waits):
-        names = " -> ".join(shown(name) for name in [*cycle, cycle[0]][:12])
-        yield Mistake(
-            what=f"jobs wait for each other: {names}.",
-            where=first[cycle[0]].where(("after",)),
-            fix="Remove one of these from after.",
-        )
-
-
-def _cycles(after: Mapping[str, Sequence[str]]) -> Iterable[list[str]]:
-    """Circles of jobs that wait for each other, one of each group that it can find by walking on."""
-    waiting = {name: sum(other in after for other in others) for name, others in after.items()}
-    followers: dict[str, list[str]] = {}
-    for name, others in after.items():
-        for other in others:
-            followers.setdefault(other, []).append(name)
-    free = [name for name, count in waiting.items() if count == 0]
-    while free:
-        for name in followers.get(free.pop(), ()):
-            waiting[name] -= 1
-            if waiting[name] == 0:
-                free.append(name)
-    stuck = {name for name, count in waiting.items() if count > 0}
-    seen: set[str] = set()
-    for name in after:
-        if name not in stuck or name in seen:
-            continue
-        trail: dict[str, None] = {}
-        here = name
-        while here not in trail and here not in seen:
-            trail[here] = None
-            here = next(other for other in after[here] if other in stuck)
-        if here not in seen:
-            names = list(trail)
-            yield names[names.index(here) :]
-        seen.update(trail)
 
 
 def _text(text: str, label: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import TypeVar
 
-from gpuyield.declare.rows import Row
+from gpuyield.declare.row import Row
 from gpuyield.declare.tree import Path, Plain, shown
 from gpuyield.declare.values import did_you_mean
 from gpuyield.errors import DeclarationError, Mistake

@@ -6,33 +6,25 @@ mappings; what is empty is absent.
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
-import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from functools import cached_property, partial
 from pathlib import Path
 
+from gpuyield.declare.csv_rows import csv_rows
+from gpuyield.declare.row import Row, plain_json
 from gpuyield.declare.tree import Path as KeyPath
-from gpuyield.declare.tree import Plain, Tree, decode, read_tree, shown
+from gpuyield.declare.tree import Plain, Tree, decode, shown
 from gpuyield.declare.values import rfc3339
+from gpuyield.declare.yaml_tree import read_tree
 from gpuyield.errors import DeclarationError, Mistake
 from gpuyield.ledger.parquet import read_parquet
 from gpuyield.model.job import SourceFile
 
 _MAX_BYTES = 512 << 20
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """One row: its fields, and `where(path)` = the place of a value in it (an empty path: of the row)."""
-
-    fields: Mapping[str, Plain]
-    where: Callable[[KeyPath], str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,39 +53,11 @@ def read_rows(path: Path, data: bytes) -> Rows:
     return Rows(rows=rows, source=source, mistakes=mistakes)
 
 
-def plain_json(text: str) -> Plain:
-    """A JSON text with its numbers as text, as they were written.
-
-    Raises:
-        DeclarationError: No JSON, or a key is there twice.
-    """
-    try:
-        found: Plain = json.loads(
-            text, parse_int=str, parse_float=str, parse_constant=str, object_pairs_hook=_without_twins
-        )
-    except json.JSONDecodeError as err:
-        raise DeclarationError(
-            f"not JSON: {err.msg}.", where=f"{err.lineno}:{err.colno}", fix="Check near here."
-        ) from err
-    except RecursionError as err:
-        raise DeclarationError("nested too deeply.", where="1:1", fix="Write it flat.") from err
-    return found
-
-
-def _without_twins(pairs: list[tuple[str, Plain]]) -> dict[str, Plain]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twin = next(name for name in names if names.count(name) > 1)
-        raise DeclarationError(f'key "{shown(twin)}" is there twice.', where="1:1", fix="Keep one of them.")
-    return found
-
-
 def _text_rows(text: str, *, file: str, ending: str) -> tuple[list[Row], list[Mistake]]:
     if ending in (".yaml", ".yml"):
         return _listed_rows(_tree(text, file))
     if ending in (".csv", ".tsv"):
-        return _csv_rows(text, file=file, delimiter="\t" if ending == ".tsv" else "")
+        return csv_rows(text, file=file, delimiter="\t" if ending == ".tsv" else "")
     start = text.lstrip()[:1]
     if ending in (".jsonl", ".ndjson") or (start == "{" and not _is_json(text)):
         return _json_lines(text, file=file)
@@ -213,92 +177,6 @@ def _json_lines(text: str, *, file: str) -> tuple[list[Row], list[Mistake]]:
                 Mistake(what="a line that is no JSON object.", where=places.where(()), fix="Write one {...} a line.")
             )
     return rows, mistakes
-
-
-def _csv_rows(text: str, *, file: str, delimiter: str) -> tuple[list[Row], list[Mistake]]:
-    header_line = text.split("\n", 1)[0]
-    delimiter = delimiter or (";" if ";" in header_line and "," not in header_line else ",")
-    lines = text.splitlines(keepends=False)
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-    rows: list[Row] = []
-    mistakes: list[Mistake] = []
-    names: list[str] = []
-    first = 1
-    try:
-        for cells in reader:
-            line, first = first, reader.line_num + 1
-            if not names:
-                names = _header([cell.strip() for cell in cells], file=file, line=line)
-            elif any(cell.strip() for cell in cells):
-                places = _CsvPlaces(file=file, line=line, names=names, lines=lines, delimiter=delimiter)
-                _take_cells(cells, names, places, rows, mistakes)
-    except csv.Error as err:
-        raise DeclarationError(
-            f"not CSV: {err}.", where=f"{file}:{first}:1", fix="Check the quotes near here."
-        ) from err
-    if not names:
-        raise DeclarationError("the file is empty.", where=f"{file}:1:1", fix="Start with a line of column names.")
-    return rows, mistakes
-
-
-def _header(names: list[str], *, file: str, line: int) -> list[str]:
-    twins = [name for at, name in enumerate(names) if name in names[:at] or not name]
-    if twins:
-        raise DeclarationError(
-            f'column "{shown(twins[0])}" is there twice or has no name.',
-            where=f"{file}:{line}:1",
-            fix="Name each once.",
-        )
-    return names
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _CsvPlaces:
-    file: str
-    line: int
-    names: Sequence[str]
-    lines: Sequence[str]
-    delimiter: str
-
-    def where(self, path: KeyPath) -> str:
-        column = 1
-        if path and path[0] in self.names and self.line <= len(self.lines):
-            column = _cell_column(self.lines[self.line - 1], self.names.index(str(path[0])), self.delimiter)
-        return f"{self.file}:{self.line}:{column}"
-
-
-def _cell_column(line: str, wanted: int, delimiter: str) -> int:
-    """Column (from 1) of a cell in a line; of the line's start where the cell begins further down."""
-    cell, quoted = 0, False
-    if wanted == 0:
-        return 1
-    for at, letter in enumerate(line):
-        if letter == '"':
-            quoted = not quoted
-        elif letter == delimiter and not quoted:
-            cell += 1
-            if cell == wanted:
-                return at + 2
-    return 1
-
-
-def _take_cells(
-    cells: Sequence[str], names: Sequence[str], places: _CsvPlaces, rows: list[Row], mistakes: list[Mistake]
-) -> None:
-    if len(cells) > len(names):
-        what = f"{len(cells)} cells for {len(names)} columns."
-        mistakes.append(Mistake(what=what, where=places.where(()), fix="Quote a cell that has a comma in it."))
-        return
-    fields: dict[str, Plain] = {}
-    for name, cell in zip(names, cells, strict=False):
-        stripped = cell.strip()
-        if not stripped:
-            continue
-        try:
-            fields[name] = plain_json(stripped) if stripped[0] in "[{" else stripped
-        except DeclarationError as err:
-            mistakes.append(Mistake(what=f"{name}: {err.mistakes[0].what}", where=places.where((name,)), fix="Fix it."))
-    rows.append(Row(fields=fields, where=places.where))
 
 
 def _parquet_rows(path: Path) -> tuple[list[Row], list[Mistake]]:

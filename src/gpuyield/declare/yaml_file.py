@@ -13,8 +13,9 @@ from pydantic import BaseModel, ValidationError
 from gpuyield.declare.build import build_declaration
 from gpuyield.declare.crosschecks import cross_check
 from gpuyield.declare.form import ClusterForm
-from gpuyield.declare.tree import Plain, Tree, in_order, plain_mapping, read_tree, shown
+from gpuyield.declare.tree import Plain, Tree, in_order, plain_mapping, shown
 from gpuyield.declare.values import did_you_mean, parse_zone_name
+from gpuyield.declare.yaml_tree import read_tree
 from gpuyield.errors import DeclarationError, Mistake
 from gpuyield.model.declaration import Declaration
 from gpuyield.units import parse_zone

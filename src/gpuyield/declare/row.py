@@ -1,0 +1,47 @@
+"""One row of a file, and the JSON values in it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from gpuyield.declare.tree import Path as KeyPath
+from gpuyield.declare.tree import Plain, shown
+from gpuyield.errors import DeclarationError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One row: its fields, and `where(path)` = the place of a value in it (an empty path: of the row)."""
+
+    fields: Mapping[str, Plain]
+    where: Callable[[KeyPath], str]
+
+
+def plain_json(text: str) -> Plain:
+    """A JSON text with its numbers as text, as they were written.
+
+    Raises:
+        DeclarationError: No JSON, or a key is there twice.
+    """
+    try:
+        found: Plain = json.loads(
+            text, parse_int=str, parse_float=str, parse_constant=str, object_pairs_hook=_without_twins
+        )
+    except json.JSONDecodeError as err:
+        raise DeclarationError(
+            f"not JSON: {err.msg}.", where=f"{err.lineno}:{err.colno}", fix="Check near here."
+        ) from err
+    except RecursionError as err:
+        raise DeclarationError("nested too deeply.", where="1:1", fix="Write it flat.") from err
+    return found
+
+
+def _without_twins(pairs: list[tuple[str, Plain]]) -> dict[str, Plain]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twin = next(name for name in names if names.count(name) > 1)
+        raise DeclarationError(f'key "{shown(twin)}" is there twice.', where="1:1", fix="Keep one of them.")
+    return found
