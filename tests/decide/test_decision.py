@@ -126,6 +126,39 @@ def test_needed_is_refused_while_an_unmeasured_service_holds_the_same_gpus() -> 
     assert (elsewhere.status, measured.status) == (DecisionStatus.NEEDED, DecisionStatus.NEEDED)
 
 
+def test_several_services_are_one_reason() -> None:
+    services = tuple(ServiceHolding(name=name, gpus={"gpu": held}) for name, held in (("a", 1), ("b", 9)))
+
+    decision = decide(inputs(four(THREE), prices=H100, services=services))
+
+    assert decision.reasons == ("services b and a hold 10 of the same GPUs and have not been measured",)
+
+
+def test_a_job_that_would_run_on_either_of_two_flavors_names_no_flavor_that_must_be_bought() -> None:
+    shapes = tuple(Shape(flavor=one, demand={f"gpu/{one}": 4}, duration_ms=TWO) for one in ("a100", "h100"))
+    wide = PlanJob(id="wide", shapes=shapes, deadline_ms=FOUR)
+    prices = {f"gpu/{one}": GpuRate(gpu_hour=Money(Decimal(2), "EUR"), source="declared") for one in ("a100", "h100")}
+
+    decision = decide(inputs(problem(wide, gpu_a100=2, gpu_h100=2), prices=prices))
+
+    assert decision.status is DecisionStatus.NEEDED
+    assert "more GPUs are needed than exist; 2 more a100 GPUs cost 2,920.00 EUR a month" in decision.headline
+
+
+def test_a_lack_of_processors_is_no_reason_to_buy_gpus() -> None:
+    jobs = [
+        PlanJob(id=name, shapes=(Shape(demand={"gpu": 1, "cpu": 8}, duration_ms=TWO),), deadline_ms=TWO)
+        for name in "ab"
+    ]
+
+    decision = decide(inputs(problem(*jobs, gpu=4, cpu=8), prices=H100))
+
+    assert (decision.status, decision.reasons) == (
+        DecisionStatus.UNKNOWN,
+        ("the proof names no GPUs that a purchase could add",),
+    )
+
+
 def test_idle_gpus_are_taken_back_before_any_are_bought() -> None:
     given = inputs(
         four(THREE),
@@ -216,7 +249,7 @@ def test_without_declared_work_the_table_of_observed_work_is_the_headline() -> N
     rows = observed_table(seen, capacity, origin_ms=ORIGIN, zone="Europe/Berlin")
 
     document = decision_document(
-        decide(inputs(None, observed=tuple(rows), observed_jobs=6, window=Window(ORIGIN, ORIGIN + 7 * DAY_MS)))
+        decide(inputs(None, observed=tuple(rows), observed_jobs=6, observed_window=Window(ORIGIN, ORIGIN + 7 * DAY_MS)))
     )
 
     assert (document["status"], document["scope"]["batch"]) == ("unknown", "observed")

@@ -36,6 +36,7 @@ def decision_inputs(decision: Decision) -> dict[str, Any]:
         "hopeless": dict(decision.hopeless),
         "incomplete_jobs": sorted(inputs.incomplete_jobs),
         "observed_jobs": inputs.observed_jobs,
+        "observed_window": _window_ms(inputs.observed_window),
         "reclaimable": dict(inputs.reclaimable),
         "holders": [_holder(one) for one in inputs.holders],
         "services": [
@@ -157,6 +158,7 @@ def _shortage(shortage: Shortage | None) -> dict[str, Any] | None:
         "sufficient": shortage.sufficient,
         "from": _instant(shortage.from_ms),
         "to": _instant(shortage.to_ms),
+        "named": shortage.is_named,
     }
 
 

@@ -106,11 +106,14 @@ def _lacking(case: Case, *, priced: bool = True) -> str:
         return "GPUs are missing"
     there = problem.capacity.amount(shortage.resource, 0)
     text = f"at least {gpus(there + shortage.at_least, shortage.resource)} are needed, {there} exist"
+    if not shortage.is_named:
+        text = "more GPUs are needed than exist"
     if not priced or case.offer is None:
         return text
     number = max(shortage.sufficient or shortage.at_least, case.offer.min_gpus)
     cost = money(by_month(number, case.offer.gpu_hour))
-    return f"{text}; {number} more {'cost' if number > 1 else 'costs'} {cost} a month"
+    more = gpus(number, shortage.resource).replace(" ", " more ", 1) if not shortage.is_named else f"{number} more"
+    return f"{text}; {more} {'cost' if number > 1 else 'costs'} {cost} a month"
 
 
 def _without_declared(case: Case, scope: Scope) -> str:
@@ -124,7 +127,7 @@ def _without_declared(case: Case, scope: Scope) -> str:
 
 def _conditional(case: Case, row: ObservedRow) -> str:
     jobs = counted(case.inputs.observed_jobs, "observed job")
-    window = case.inputs.window
+    window = case.inputs.observed_window
     seen = f" of {format_duration(window.length_ms)}" if window else ""
     span = row.finish_within if row.finish_within.startswith("by ") else f"within {_spaced(row.finish_within)}"
     left = f" ({row.impossible} cannot, even alone)" if row.impossible else ""

@@ -99,7 +99,8 @@ class DecideInputs:
     `problem` holds the declared batch jobs and the GPUs that batch may use while services keep what they hold (None:
     no batch work is declared). `reclaimable` are whole GPUs held idle now that its capacity does not count, by
     resource. `incomplete_jobs` are declared jobs without a run time, which no plan can hold. `observed` is the table
-    of observed batch work. Prices and offers are by resource, such as `gpu/h100`.
+    of observed batch work, of `observed_jobs` that came in `observed_window`. Prices and offers are by resource, such
+    as `gpu/h100`.
     """
 
     now_ms: int
@@ -111,6 +112,7 @@ class DecideInputs:
     incomplete_jobs: tuple[str, ...] = ()
     observed: tuple[ObservedRow, ...] = ()
     observed_jobs: int = 0
+    observed_window: Window | None = None
     reclaimable: Mapping[str, int] = field(default_factory=dict)
     holders: tuple[Holder, ...] = ()
     services: tuple[ServiceHolding, ...] = ()
@@ -169,7 +171,8 @@ class Experiment:
 class Shortage:
     """Proven: so many GPUs of a resource are missing at least from `from_ms` to `to_ms` (epoch; None: no one span).
 
-    `sufficient` is a number of GPUs with which a plan is known (None: none is).
+    `sufficient` is a number of GPUs with which a plan is known (None: none is). Where the proof does not name the
+    resource (`is_named` false), GPUs of another one might do as well.
     """
 
     resource: str
@@ -177,6 +180,7 @@ class Shortage:
     sufficient: int | None
     from_ms: int | None
     to_ms: int | None
+    is_named: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
