@@ -283,5 +283,5 @@ def test_added_jobs_may_wait_for_jobs_that_are_known_and_may_not_repeat_them() -
         parse_jobs(read_rows(Path("add.json"), text), terms)
 
     assert [str(one) for one in caught.value.mistakes] == [
-        'add.json:1:75: id "old" is there already. Give each job an id of its own.'
+        'add.json:1:70: id "old" is there already. Give each job an id of its own.'
     ]
