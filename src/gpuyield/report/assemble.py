@@ -8,7 +8,7 @@ from gpuyield.model.waterfall import BUSY, GpuClass
 from gpuyield.report.answer import Next
 from gpuyield.report.facts import Facts
 from gpuyield.report.page import Figure, Page, Section, Tone
-from gpuyield.report.screens.cost import FORMS, key_words, unit_cost, unit_cost_reason
+from gpuyield.report.screens.cost import FORMS, key_words, unit_cost_parts, unit_cost_reason
 from gpuyield.report.screens.decide import STATUS_WORDS
 from gpuyield.report.sections.cost import cost_section
 from gpuyield.report.sections.gaps import gaps_section
@@ -117,9 +117,10 @@ def _unit_costs(facts: Facts) -> list[Figure]:
     known, reasons = [], []
     for row in cost["rows"]:
         forms = row.get("cost_per_verified_outcome") or {}
-        shown = unit_cost(forms.get("allocated"), currency)
-        if shown is not None:
-            known.append(Figure(label=f"Cost per verified outcome: {key_words(row['key'])}", value=shown))
+        parts = unit_cost_parts(forms.get("allocated"), currency)
+        if parts is not None:
+            label = f"Cost per verified outcome: {key_words(row['key'])}"
+            known.append(Figure(label=label, value=parts[0], note=parts[1]))
         reasons += [reason for form in FORMS if (reason := unit_cost_reason(forms.get(form)))]
     if known:
         return known[:2]

@@ -163,11 +163,17 @@ def _key(part: str) -> str:
     return {"idle, held": "idle_held"}.get(part, part)
 
 
-def steps_over_time(rows: Sequence[Mapping[str, Any]], *, series: Sequence[str], unit: str) -> dict[str, Any]:
-    """Step lines over an area of what exists. Rows have `series`, `at` (wall-clock ms), `when` and `gpus`."""
+def steps_over_time(
+    rows: Sequence[Mapping[str, Any]], *, series: Sequence[str], unit: str, span: tuple[int, int]
+) -> dict[str, Any]:
+    """Step lines over an area of what exists. Rows have `series`, `at` (wall-clock ms), `when` and `gpus`.
+
+    `span` is the time that is shown, so that several charts can be read together.
+    """
     styles = {"exists": (SILVER, [1, 0]), "our plan": (BLUE, [1, 0]), "all started at once": (ORANGE, [6, 3])}
     chosen = [styles[name] for name in series]
-    x = {"field": "at", "type": "temporal", "title": None, "axis": _time_axis(), "scale": _WALL}
+    scale = {**_WALL, "domain": list(span)}
+    x = {"field": "at", "type": "temporal", "title": None, "axis": _time_axis(), "scale": scale}
     y = {
         "field": "gpus",
         "type": "quantitative",
@@ -213,7 +219,8 @@ def gantt(
 ) -> dict[str, Any]:
     """A thin bar of the plan within a thick one of start-at-once, per job, with the deadline as an upright mark.
 
-    Rows have `job`, `lane` (our plan | all started at once), `from`, `to`, `label` and `late`; flags have `job`, `at`.
+    Rows have `job` (as shown), `name`, `lane` (our plan | all started at once), `from`, `to`, `label` and `late`; flags
+    have `job`, `name` and `at`.
     """
     lanes = ["our plan", "all started at once"]
     job_axis = {
@@ -221,7 +228,7 @@ def gantt(
         "type": "nominal",
         "sort": list(jobs),
         "title": None,
-        "axis": {"ticks": False, "domain": False, "labelLimit": 150},
+        "axis": {"ticks": False, "domain": False, "labelLimit": 190},
     }
     layers = [
         _bars([row for row in rows if row["lane"] == lane], job_axis, lanes, thickness)
@@ -243,7 +250,7 @@ def gantt(
             "encoding": {
                 "x": {"field": "at", "type": "temporal", "scale": _WALL},
                 "y": job_axis,
-                "tooltip": [{"field": "job"}, {"field": "label", "title": "deadline"}],
+                "tooltip": [{"field": "name", "title": "job"}, {"field": "label", "title": "deadline"}],
             },
         }
     )
@@ -269,7 +276,7 @@ def _bars(
             "stroke": {"condition": {"test": "datum.late", "value": BROWN}, "value": MUTED},
             "strokeDash": {"condition": {"test": "datum.late", "value": [4, 3]}, "value": [1, 0]},
             "fillOpacity": {"condition": {"test": "datum.late", "value": 0.3}, "value": 1},
-            "tooltip": [{"field": "job"}, {"field": "lane"}, {"field": "label", "title": "when"}],
+            "tooltip": [{"field": "name", "title": "job"}, {"field": "lane"}, {"field": "label", "title": "when"}],
         },
     }
 

@@ -22,13 +22,19 @@ FORM_WORDS = {"allocated": "of all held time", "busy": "of busy time", "fully_lo
 
 def unit_cost(cell: Any, currency: str) -> str | None:
     """`0.0042 EUR (0.0040-0.0045)`; None where it is not known."""
+    found = unit_cost_parts(cell, currency)
+    return None if found is None else " ".join(part for part in found if part)
+
+
+def unit_cost_parts(cell: Any, currency: str) -> tuple[str, str] | None:
+    """The value, and its bounds in brackets (empty where there are none)."""
     if not isinstance(cell, dict) or cell.get("value") is None:
         return None
-    shown = f"{small_money(Decimal(str(cell['value'])))} {currency}"
     low, high = cell.get("lo"), cell.get("hi")
+    bounds = ""
     if low is not None and high is not None and low != high:
-        shown += f" ({small_money(Decimal(str(low)))}-{small_money(Decimal(str(high)))})"
-    return shown
+        bounds = f"({small_money(Decimal(str(low)))}-{small_money(Decimal(str(high)))})"
+    return f"{small_money(Decimal(str(cell['value'])))} {currency}", bounds
 
 
 def unit_cost_reason(cell: Any) -> str | None:

@@ -98,7 +98,7 @@ def queue_finding(found: Sequence[tuple[str, int]]) -> str:
     if planning and planning >= short:
         return (
             f"Work waited {gpu_hours(total)}: {percent(planning, total)} of it for reasons that planning and giving "
-            f"back idle GPUs remove, {percent(short, total)} for lack of GPUs"
+            f"back idle GPUs remove, {percent(short, total) if short else 'none'} for lack of GPUs"
         )
     if short:
         return f"Work waited {gpu_hours(total)}: {percent(short, total)} of it for lack of GPUs"

@@ -141,12 +141,13 @@ def _demand_charts(
     planned: Sequence[Bar], at_once: Sequence[Bar], inputs: Document, zone: ZoneInfo
 ) -> tuple[Chart, ...]:
     resources = sorted({bar.resource for bar in (*planned, *at_once)})
+    begin = min(bar.from_ms for bar in (*planned, *at_once))
+    end = max(bar.to_ms for bar in (*planned, *at_once))
+    span = (wall_ms(begin, zone), wall_ms(end, zone))
     charts = []
     for at, resource in enumerate(resources):
         plan_bars = [bar for bar in planned if bar.resource == resource]
         once_bars = [bar for bar in at_once if bar.resource == resource]
-        every = [*plan_bars, *once_bars]
-        begin, end = min(bar.from_ms for bar in every), max(bar.to_ms for bar in every)
         series = {
             "exists": _capacity(inputs, resource, begin, end),
             "our plan": profile(plan_bars),
@@ -165,7 +166,7 @@ def _demand_charts(
                 id=f"chart-demand-{at}",
                 title=f"{label} GPUs over time: {peaks}".strip() if label else f"GPUs over time: {peaks}",
                 alt=f"GPUs held {label}: {peaks}, {format_local(begin, zone)} to {format_local(end, zone)}.",
-                spec=steps_over_time(rows, series=used, unit="GPUs"),
+                spec=steps_over_time(rows, series=used, unit="GPUs", span=span),
             )
         )
     return tuple(charts)
@@ -183,15 +184,16 @@ def _capacity(inputs: Document, resource: str, begin: int, end: int) -> list[tup
 def _gantt_chart(plan: Document, planned: Sequence[Bar], at_once: Sequence[Bar], zone: ZoneInfo) -> Chart:
     chosen = _chosen_jobs(plan)
     names = [str(job["id"]) for job in chosen]
+    shown = short_names(names)
     deadlines = {str(job["id"]): parse_instant(job["deadline"]) for job in chosen if job.get("deadline")}
     rows = [
-        _bar_row(bar, lane, deadlines.get(bar.job), zone)
+        _bar_row(bar, lane, deadlines.get(bar.job), zone, shown[bar.job])
         for lane, bars in (("our plan", planned), ("all started at once", at_once))
         for bar in bars
         if bar.job in set(names)
     ]
     flags = [
-        {"job": name, "at": wall_ms(moment, zone), "label": format_local(moment, zone)}
+        {"job": shown[name], "name": name, "at": wall_ms(moment, zone), "label": format_local(moment, zone)}
         for name, moment in deadlines.items()
     ]
     of_all = f" ({len(names)} of {len(plan['jobs'])}, the tightest first)" if len(names) < len(plan["jobs"]) else ""
@@ -204,13 +206,14 @@ def _gantt_chart(plan: Document, planned: Sequence[Bar], at_once: Sequence[Bar],
         id="chart-gantt",
         title=f"Job by job{of_all}; the upright mark is the deadline",
         alt=f"Bars per job: {told}.",
-        spec=gantt(rows, flags, jobs=names),
+        spec=gantt(rows, flags, jobs=[shown[name] for name in names]),
     )
 
 
-def _bar_row(bar: Bar, lane: str, deadline: int | None, zone: ZoneInfo) -> dict[str, Any]:
+def _bar_row(bar: Bar, lane: str, deadline: int | None, zone: ZoneInfo, shown: str) -> dict[str, Any]:
     return {
-        "job": bar.job,
+        "job": shown,
+        "name": bar.job,
         "lane": lane,
         "from": wall_ms(bar.from_ms, zone),
         "to": wall_ms(bar.to_ms, zone),
@@ -228,6 +231,18 @@ def _chosen_jobs(plan: Document) -> list[Mapping[str, Any]]:
 
     chosen = sorted(plan["jobs"], key=tightness)[:_MOST_JOBS]
     return sorted(chosen, key=lambda job: (str((job.get("segments") or [["~"]])[0][0]), str(job["id"])))
+
+
+def short_names(names: Sequence[str], *, most: int = 26) -> dict[str, str]:
+    """Names that fit beside a bar and still differ: without the namespace, and with the middle left out."""
+    bare = {name: name.rpartition("/")[2] for name in names}
+    if len(set(bare.values())) < len(names):
+        bare = {name: name for name in names}
+    head = most // 3
+    cut = {
+        name: text if len(text) <= most else f"{text[:head]}…{text[head + 1 - most :]}" for name, text in bare.items()
+    }
+    return cut if len(set(cut.values())) == len(names) else bare
 
 
 def wall_ms(at_ms: int, zone: ZoneInfo) -> int:
