@@ -41,6 +41,32 @@ def inputs(draw: st.DrawFn) -> DecideInputs:
     return DecideInputs(now_ms=0, problem=problem, prices=prices, services=services, reclaimable=reclaimable)
 
 
+@st.composite
+def job_of_two_flavors(draw: st.DrawFn, name: str) -> PlanJob:
+    plain = draw(job(name))
+    flavors = draw(st.sampled_from((("a",), ("b",), ("a", "b"))))
+    amount, length = draw(st.integers(1, 2)), plain.shapes[0].duration_ms
+    shapes = tuple(
+        Shape(flavor=one, demand={f"gpu/{one}": amount}, duration_ms=length + draw(st.integers(0, 1)) * HOUR_MS)
+        for one in flavors
+    )
+    return replace(plain, shapes=shapes)
+
+
+@st.composite
+def inputs_of_two_flavors(draw: st.DrawFn) -> DecideInputs:
+    jobs = tuple(draw(job_of_two_flavors(name)) for name in "abcde"[: draw(st.integers(1, 4))])
+    steps = {f"gpu/{one}": ((0, draw(st.integers(1, 2))),) for one in "ab"}
+    priced = draw(st.sampled_from(("ab", "a", "")))
+    services = (ServiceHolding(name="chat", gpus={"gpu/a": 2}),) if draw(st.booleans()) else ()
+    return DecideInputs(
+        now_ms=0,
+        problem=Problem(origin_ms=0, jobs=jobs, capacity=Capacity(steps=steps)),
+        prices={f"gpu/{one}": PRICES["gpu"] for one in priced},
+        services=services,
+    )
+
+
 def status_of(given_inputs: DecideInputs, problem: Problem) -> DecisionStatus:
     return decide(replace(given_inputs, problem=problem)).status
 
@@ -49,8 +75,9 @@ def never_worse(given_inputs: DecideInputs, choice: int) -> None:
     problem = given_inputs.problem
     assert problem is not None
     before = status_of(given_inputs, problem)
-    gpus = problem.capacity.amount("gpu", 0)
-    more = replace(problem, capacity=Capacity(steps={"gpu": ((0, gpus + 1),)}))
+    resource = sorted(problem.capacity.steps)[choice % len(problem.capacity.steps)]
+    one_more = ((0, problem.capacity.amount(resource, 0) + 1),)
+    more = replace(problem, capacity=Capacity(steps={**problem.capacity.steps, resource: one_more}))
     at = choice % len(problem.jobs)
     chosen = problem.jobs[at]
     deadline = (
@@ -69,8 +96,14 @@ def test_an_easier_problem_never_gets_a_worse_answer(given_inputs: DecideInputs,
     never_worse(given_inputs, choice)
 
 
+@given(inputs_of_two_flavors(), st.integers(0, 59))
+@settings(max_examples=40, deadline=None)
+def test_an_easier_problem_of_two_flavors_never_gets_a_worse_answer(given_inputs: DecideInputs, choice: int) -> None:
+    never_worse(given_inputs, choice)
+
+
 @pytest.mark.slow_laws
-@given(inputs(), st.integers(0, 59))
+@given(st.one_of(inputs(), inputs_of_two_flavors()), st.integers(0, 59))
 @settings(max_examples=2_000 if os.environ.get("GPUYIELD_LAWS") == "full" else 400, deadline=None)
 def test_an_easier_problem_never_gets_a_worse_answer_at_length(given_inputs: DecideInputs, choice: int) -> None:
     never_worse(given_inputs, choice)
