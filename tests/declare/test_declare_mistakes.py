@@ -25,7 +25,9 @@ def _mistakes(text: str) -> list[str]:
     return [str(one).removeprefix("gpuyield.yaml:") for one in caught.value.mistakes]
 
 
-@pytest.mark.parametrize("name", ["ten-mistakes", "everything-wrong", "prices-wrong", "currency-missing"])
+@pytest.mark.parametrize(
+    "name", ["objectives-wrong", "ten-mistakes", "everything-wrong", "prices-wrong", "currency-missing"]
+)
 def test_a_wrong_declaration_says_all_its_mistakes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(GOLDEN)
 
