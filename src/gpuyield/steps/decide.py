@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -18,7 +18,8 @@ from gpuyield.declare.jobs import JobTerms, parse_jobs
 from gpuyield.declare.problem import gpu_resources, rounded_to_minute
 from gpuyield.declare.rows import read_rows
 from gpuyield.declare.yaml_file import read_file
-from gpuyield.model.decision import Coverage, DecideInputs, Decision, GpuRate, Offer, ServiceHolding
+from gpuyield.ledger import Ledger
+from gpuyield.model.decision import Coverage, DecideInputs, Decision, ServiceHolding
 from gpuyield.model.declaration import Declaration, Service
 from gpuyield.model.evidence import Gap
 from gpuyield.model.gpu import DeviceKind
@@ -27,12 +28,13 @@ from gpuyield.model.waterfall import Holder
 from gpuyield.report.answer import Answer
 from gpuyield.report.screens.decide import decide_answer as answer_of
 from gpuyield.steps.account import accounted
+from gpuyield.steps.decide_files import inputs_of_files, offers_of, rates_of, sources_of
 from gpuyield.steps.documents import keep
 from gpuyield.steps.evidence import Evidence, gather
-from gpuyield.steps.observed import observed_rows
+from gpuyield.steps.observed import OBSERVED_MS, observed_rows
 from gpuyield.steps.plan import deadline, read_named_problem
-from gpuyield.steps.setting import chosen_window, read_setting
-from gpuyield.units import DAY_MS, HOUR_MS, Money, Window, parse_duration, parse_instant
+from gpuyield.steps.setting import chosen_window, covered, read_declaration, read_setting
+from gpuyield.units import DAY_MS, HOUR_MS, Window, parse_duration, parse_instant, parse_zone
 
 _TIME_LIMIT = "20s"
 GATE = {"not_needed": 0, "needed": 10, "unknown": 4}
@@ -76,22 +78,44 @@ def decide_answer(
     tell: Tell,
 ) -> Answer:
     """The answer of `gpuyield decide`."""
-    setting = read_setting(file, ledger_root)
-    tell("accounting")
-    evidence = gather(setting, chosen_window(setting, window=window, begin=begin, end=end))
-    tell("deciding")
     asked = Asked(jobs=jobs, capacity=capacity, gpus=gpus, origin=origin, horizon=horizon)
-    found = decided(evidence, asked)
+    declared = read_declaration(file)
+    if asked.jobs is not None and (capacity is not None or gpus is not None) and not was_collected(ledger_root):
+        tell("deciding")
+        found = decided_on_files(declared, asked, asked.jobs)
+    else:
+        setting = read_setting(file, ledger_root)
+        tell("accounting")
+        evidence = gather(setting, chosen_window(setting, window=window, begin=begin, end=end))
+        tell("deciding")
+        found = decided(evidence, asked)
     keep("decide", found.document, found.inputs, ledger_root=ledger_root, out=out)
-    status = str(found.document["status"])
     return answer_of(
-        found.document, zone=setting.zone, path=str(out) if out else None, exit_code=GATE[status] if gate else 0
+        found.document,
+        zone=parse_zone(declared.reporting_zone),
+        path=str(out) if out else None,
+        exit_code=GATE[str(found.document["status"])] if gate else 0,
     )
+
+
+def was_collected(ledger_root: Path) -> bool:
+    """Whether anything was ever read into this ledger."""
+    return ledger_root.is_dir() and covered(Ledger(ledger_root)) is not None
 
 
 def decided(evidence: Evidence, asked: Asked) -> Decided:
     """The decision on this evidence."""
-    decision = decide(decide_inputs(evidence, asked), should_stop=deadline(_TIME_LIMIT))
+    return _decided(decide_inputs(evidence, asked))
+
+
+def decided_on_files(declared: Declaration, asked: Asked, jobs: Path) -> Decided:
+    """The decision on a job file and a capacity, without a ledger."""
+    problem = read_named_problem(declared, jobs=jobs, capacity=asked.capacity, gpus=asked.gpus, origin=asked.origin)
+    return _decided(inputs_of_files(declared, problem, parse_duration(asked.horizon)))
+
+
+def _decided(inputs: DecideInputs) -> Decided:
+    decision = decide(inputs, should_stop=deadline(_TIME_LIMIT))
     return Decided(decision=decision, document=decision_document(decision), inputs=decision_inputs(decision))
 
 
@@ -101,7 +125,8 @@ def decide_inputs(evidence: Evidence, asked: Asked) -> DecideInputs:
     account = accounted(evidence)
     work = declared_work(evidence, asked)
     rows, seen = ((), 0) if work.problem is not None else observed_rows(evidence, should_stop=deadline(_TIME_LIMIT))
-    resources = [f"gpu/{item}" for item in evidence.accounting.cells.flavors]
+    flavors = {*evidence.accounting.cells.flavors, *(one.flavor for one in evidence.book.prices)}
+    recent = Window(max(evidence.window.from_ms, now_ms - OBSERVED_MS), now_ms)
     return DecideInputs(
         now_ms=now_ms,
         cluster=declared.name,
@@ -112,13 +137,14 @@ def decide_inputs(evidence: Evidence, asked: Asked) -> DecideInputs:
         incomplete_jobs=work.incomplete,
         observed=rows,
         observed_jobs=seen,
+        observed_window=recent if rows else None,
         reclaimable=reclaimable(evidence, account.holders) if work.on_cluster else {},
         holders=account.holders,
         services=services(evidence),
         coverage=coverage(evidence),
-        prices=prices(evidence, resources),
-        offers=offers(declared),
-        sources=_sources(declared, work.problem),
+        prices=rates_of(evidence.book, flavors, now_ms - 1),
+        offers=offers_of(declared),
+        sources=sources_of(declared, work.problem),
         gaps=(*evidence.gaps, *work.gaps),
     )
 
@@ -322,36 +348,6 @@ def coverage(evidence: Evidence) -> Coverage:
         elif service_name(holding, declaration) in objectives:
             declared += gpu_ms
     return Coverage(declared_gpu_ms=declared, total_gpu_ms=total)
-
-
-def prices(evidence: Evidence, resources: list[str]) -> Mapping[str, GpuRate]:
-    """What a GPU-hour of each resource costs now."""
-    book, now_ms = evidence.book, evidence.window.to_ms - 1
-    found = {}
-    for resource in resources:
-        price = book.flavor_price(resource.removeprefix("gpu/"), now_ms)
-        if price is not None and book.currency is not None:
-            amount = (Decimal(price.numerator) / Decimal(price.denominator)).quantize(Decimal("0.000001"))
-            named = book.price(resource.removeprefix("gpu/"), None, now_ms)
-            source = named.source if named else "opencost"
-            found[resource] = GpuRate(gpu_hour=Money(amount, book.currency), source=source)
-    return found
-
-
-def offers(declaration: Declaration) -> dict[str, tuple[Offer, ...]]:
-    """What can be bought of each resource."""
-    found: dict[str, list[Offer]] = defaultdict(list)
-    for one in declaration.purchase:
-        offer = Offer(kind=str(one.kind), gpu_hour=one.price, min_gpus=one.min_gpus, lead_time_ms=one.lead_time_ms)
-        found[f"gpu/{one.flavor}"].append(offer)
-    return {resource: tuple(listed) for resource, listed in found.items()}
-
-
-def _sources(declaration: Declaration, problem: Problem | None) -> tuple[SourceFile, ...]:
-    listed = list(problem.sources) if problem is not None else []
-    if declaration.path is not None and declaration.sha256 is not None:
-        listed.append(SourceFile(path=declaration.path, sha256=declaration.sha256, rows=1))
-    return tuple(listed)
 
 
 def with_plan(decision: Decided) -> dict[str, Any] | None:

@@ -18,7 +18,7 @@ from gpuyield.steps.plan import deadline
 from gpuyield.steps.setting import chosen_window, read_setting
 from gpuyield.units import DAY_MS, Window
 
-_WEEK_MS = 7 * DAY_MS
+OBSERVED_MS = 7 * DAY_MS
 _ON_TIME_LIMIT = "10s"
 
 
@@ -49,7 +49,7 @@ def observed_rows(
 ) -> tuple[tuple[ObservedRow, ...], int]:
     """GPUs needed if the batch jobs of the last week may each finish within so long; and how many jobs they are."""
     window = evidence.window
-    recent = Window(max(window.from_ms, window.to_ms - _WEEK_MS), window.to_ms)
+    recent = Window(max(window.from_ms, window.to_ms - OBSERVED_MS), window.to_ms)
     jobs = plan_jobs(
         [one for one in observed_jobs(evidence.accounting) if recent.from_ms <= one.created_ms < recent.to_ms],
         origin_ms=recent.from_ms,
