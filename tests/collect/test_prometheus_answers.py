@@ -155,10 +155,11 @@ def test_native_histograms_are_passed_over(source_of: Connect) -> None:
     assert [one.labels for one in found] == [{"a": "n"}]
 
 
-def test_a_value_that_is_no_number_is_an_error(source_of: Connect) -> None:
+@pytest.mark.parametrize("values", [[[1.0, "banana"]], [[1.0, "2", "3"]], [[1.0]], [[1.0, "2"], [3.0]], [["", ""]]])
+def test_a_sample_that_is_no_number_is_an_error(values: list[object], source_of: Connect) -> None:
     with (
-        answering([matrix({"metric": {}, "values": [[START_MS / 1000, "banana"]]})]) as talk,
-        pytest.raises(SourceError, match=r"a value that is no number.*banana"),
+        answering([matrix({"metric": {}, "values": values})]) as talk,
+        pytest.raises(SourceError, match="a sample that is no number"),
     ):
         source_of(talk.url).raw("m", (), WINDOW)
 

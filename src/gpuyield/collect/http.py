@@ -72,7 +72,7 @@ class HttpClient:
         where: Endpoint,
         *,
         patience: Patience | None = None,
-        max_bytes: int = 256 * 2**20,
+        max_bytes: int = 64 * 2**20,
         seed: int = 0,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:

@@ -57,7 +57,7 @@ class _Tally:
 
 class _Row(msgspec.Struct):
     metric: dict[str, str]
-    values: list[tuple[float, str]] = []
+    values: msgspec.Raw = msgspec.Raw(b"[]")
     value: tuple[float, str] | None = None
 
 
@@ -275,17 +275,19 @@ class Prometheus:
         return reply.data
 
     def _numbers(self, row: _Row, selector: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-        count = len(row.values)
-        seconds = np.fromiter((pair[0] for pair in row.values), dtype=np.float64, count=count)
+        """Times and values of `[[seconds, "value"], ...]`, without an object for each."""
+        text = bytes(row.values)
+        bare = text.translate(None, b'[]" \t\r\n')
         try:
-            values = np.fromiter((float(pair[1]) for pair in row.values), dtype=np.float64, count=count)
+            numbers = np.fromstring(bare, sep=",") if bare else np.zeros(0)
+            pairs = numbers.reshape(text.count(b"[") - 1, 2) if len(numbers) else numbers.reshape(0, 2)
         except ValueError as err:
             raise SourceError(
-                f"{self.http.where.product} at {self.http.where.base_url} answered a value that is no number: {err}.",
+                f"{self.http.where.product} at {self.http.where.base_url} answered a sample that is no number.",
                 where=selector[:256],
                 fix="Is it really Prometheus? gpuyield doctor asks each source alone.",
             ) from err
-        return np.rint(seconds * 1000).astype(np.int64), values
+        return np.rint(pairs[:, 0] * 1000).astype(np.int64), pairs[:, 1].copy()
 
     def _count(self, answer: Answer) -> Answer:
         with self._lock:
