@@ -194,6 +194,8 @@ def expected_duty(samples: list[tuple[int, float]], window: Window) -> dict[str,
     A sample holds until the next within five minutes, else for the median spacing; its busy part is whole
     milliseconds; below 5 % for half an hour without a break is idle.
     """
+    # The day that begins at the window's end is not read.
+    samples = [sample for sample in samples if sample[0] < window.to_ms]
     spacings = sorted(after[0] - before[0] for before, after in pairwise(samples))
     median = (spacings[(len(spacings) - 1) // 2] + spacings[len(spacings) // 2]) / 2
     held: list[tuple[float, float, float]] = []
