@@ -18,6 +18,7 @@ Option = tuple[int, tuple[tuple[int, int], ...]]
 Plan = dict[str, Option]
 Supply = Mapping[str, list[list[int]]]
 INFINITE = 10**6
+MOST_UNITS = 60
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,10 @@ def horizon(inputs: Inputs) -> int:
     for steps in inputs["capacity"].values():
         last = max([last, *(units(at) for at, _ in steps)])
     pause = sum(units(job["restart_ms"] or 0) for job in inputs["jobs"])
-    return last + pause + sum(max(units(s["duration_ms"]) for s in job["shapes"]) for job in inputs["jobs"])
+    end = last + pause + sum(max(units(s["duration_ms"]) for s in job["shapes"]) for job in inputs["jobs"])
+    if end > MOST_UNITS:
+        raise NotImplementedError(f"{end} units are too many to try")
+    return end
 
 
 def amount(supply: Supply, resource: str, at: int) -> int:

@@ -14,7 +14,19 @@ from verify.documents import moment
 
 Document = dict[str, Any]
 Path = tuple[str | int, ...]
-UNJUDGED = {"why", "explanation", "engine", "p_late", "moved_because", "seed", "proof", "queue", "team", "family", "sources"}
+UNJUDGED = {
+    "why",
+    "explanation",
+    "engine",
+    "p_late",
+    "moved_because",
+    "seed",
+    "proof",
+    "queue",
+    "team",
+    "family",
+    "sources",
+}
 WORDS = {
     "status": ["optimal", "feasible", "infeasible", "unknown", "planned", "late", "dropped", "impossible"],
     "stopped_because": ["proven", "budget", "time", "whim"],

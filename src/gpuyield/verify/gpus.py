@@ -7,6 +7,7 @@ from typing import Any  # JSON has no narrower type than this.
 from .plan_jobs import PlanJobs
 from .problem import Problem
 from .proofs import Proofs, is_obvious
+from .question import Question
 from .report import Findings, NotRechecked, Refused
 from .runs import Run, peak, replay, witnessed_runs
 from .values import field, record, whole
@@ -75,6 +76,8 @@ class _Amounts:
         witness = self._witness(resources)
         if witness is None:
             if own is None or own > needed:
+                if is_obvious(Question(problem=problem, printed=self.problem)):
+                    raise Refused("It is too few: a job fits nowhere, or all together do not.")
                 raise NotRechecked("It carries no witness.")
             runs: dict[str, Run] = self.jobs.runs
         else:

@@ -85,6 +85,10 @@ def _check_header(document: dict[str, Any], problem: Problem) -> None:
         raise Refused("origin is not that of the inputs.")
     choice(field(document, "status", "the document"), "status", STATUSES)
     choice(field(document, "stopped_because", "the document"), "stopped_because", STOPS)
+    field(document, "certificate", "the document")
+    objective = record(field(document, "objective", "the document"), "objective")
+    for name in ("value", "bound", "gap"):
+        field(objective, name, "objective")
     whole(field(document, "seed", "the document"), "seed")
 
 
@@ -128,7 +132,7 @@ class _Judge:
         proofs = Proofs(
             self.view.problem,
             self.view.open_problem,
-            document.get("certificate"),
+            document["certificate"],
             hard if self.meets_all else frozenset(),
             is_optimal=document["status"] == "optimal",
         )
@@ -186,7 +190,7 @@ class _Judge:
         return Fraction(value)
 
     def _check_bound(self, objective: dict[str, Any], value: Fraction | None, proofs: Proofs) -> Fraction | None:
-        bound, gap = objective.get("bound"), objective.get("gap")
+        bound, gap = objective["bound"], objective["gap"]
         found: list[Fraction] = []
         if bound is None:
             if gap is not None:

@@ -94,7 +94,7 @@ class _Reader:
 
     def _check_times(self, listed: dict[str, Any], job: Job) -> None:
         for name, limit in (("deadline", job.deadline_ms), ("due", job.due_ms)):
-            if name not in listed and (name == "due" or limit is None):
+            if name not in listed and name == "due":
                 continue
             value = needed(listed, name, "It")
             if (None if value is None else self.problem.moment(value, name)) != limit:
@@ -118,11 +118,13 @@ class _Reader:
     ) -> None:
         if segments:
             raise Refused(f"It is {status} and has segments.")
-        if listed.get("slack_s") is not None:
+        for name in ("flavor", "gpus", "slack_s", "late_s"):
+            needed(listed, name, "It")
+        if listed["slack_s"] is not None:
             raise Refused("slack_s is not null, and it does not run.")
-        if listed.get("late_s") not in (None, 0) or isinstance(listed.get("late_s"), bool):
+        if listed["late_s"] not in (None, 0) or isinstance(listed["late_s"], bool):
             raise Refused("late_s is not null, and it does not run.")
-        flavor, gpus = listed.get("flavor"), listed.get("gpus")
+        flavor, gpus = listed["flavor"], listed["gpus"]
         if flavor is not None and flavor not in [shape.flavor for shape in job.shapes]:
             raise Refused("It has no such flavor.")
         if gpus is not None and (type(gpus) is not int or gpus not in [shape.gpus for shape in job.shapes]):

@@ -8,7 +8,7 @@ from typing import Any  # JSON has no narrower type than this.
 
 from .certificates import refute
 from .problem import Problem
-from .proofs import with_more
+from .proofs import is_obvious, with_more
 from .question import Question
 from .report import Findings, NotRechecked, Refused
 from .runs import Run, replay, witnessed_runs
@@ -44,6 +44,8 @@ def _check_witness(stated: dict[str, Any], relaxed: Problem, runs: Mapping[str, 
         replay(relaxed, witnessed_runs(relaxed, runs, {} if witness is None else witness, f"{where}.witness"))
     except Refused as err:
         if witness is None:
+            if is_obvious(Question(problem=relaxed, printed=relaxed)):
+                raise Refused("It does not suffice: a job fits nowhere, or all together do not.") from err
             raise NotRechecked("It carries no witness.") from err
         raise Refused(f"Its witness does not show that it suffices: {err}") from err
 
