@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -32,6 +32,7 @@ from gpuyield.plan.schedule import (
 )
 from gpuyield.plan.windows import Windows, windows_of
 
+BOTH_CHOICES = (Manner(ShapeChoice.SLOWEST), Manner(ShapeChoice.EARLIEST))
 SETTLED_TASKS = 60
 """Beyond so many jobs with a deadline the exact lane is not tried."""
 SETTLE_WORK = 60_000
@@ -56,7 +57,10 @@ class Case:
         Raises:
             PlanError: The problem cannot be built.
         """
-        board = arrange(problem)
+        return Case._on(problem, arrange(problem))
+
+    @staticmethod
+    def _on(problem: Problem, board: Board) -> Case:
         windows = windows_of(board, board.steps)
         impossible = tuple(impossible_jobs(board, board.steps, windows))
         return Case(problem, board, board.steps, windows, impossible)
@@ -65,7 +69,8 @@ class Case:
         """The same with other capacity of one resource."""
         name = self.board.resources[resource]
         changed = {**self.problem.capacity.steps, name: steps}
-        return Case.of(replace(self.problem, capacity=Capacity(steps=changed)))
+        rows = tuple(steps if at == resource else one for at, one in enumerate(self.steps))
+        return Case._on(replace(self.problem, capacity=Capacity(steps=changed)), replace(self.board, steps=rows))
 
     def with_added(self, resource: int, amount: int, from_ms: int, to_ms: int) -> Case:
         """The same with more of one resource in a span."""
@@ -111,25 +116,28 @@ class Case:
         }
 
 
-def rule_schedules(
-    case: Case, budget: Budget, manners: Sequence[Manner] = (Manner(),), first_only: bool = False
-) -> list[Schedule]:
-    """One schedule per list rule and manner, while the budget lasts; `first_only` ends at one that meets all."""
-    found: list[Schedule] = []
+def rule_schedules(case: Case, budget: Budget, manners: Sequence[Manner] = (Manner(),)) -> list[Schedule]:
+    """One schedule per list rule and manner, while the budget lasts."""
+    return list(_rule_schedules(case, budget, manners))
+
+
+def first_that_meets_all(case: Case, budget: Budget) -> Schedule | None:
+    """The first schedule of the list rules that meets all hard deadlines; None without one."""
+    strict = [replace(manner, all_or_nothing=True) for manner in BOTH_CHOICES]
+    return next((one for one in _rule_schedules(case, budget, strict) if meets_all(case.board, one)), None)
+
+
+def _rule_schedules(case: Case, budget: Budget, manners: Sequence[Manner]) -> Iterator[Schedule]:
     several = any(len(task.modes) > 1 for task in case.board.tasks)
+    first = True
     for order in list_orders(case.board, case.windows):
         for number, manner in enumerate(manners):
             if number and not several and manner.overrun == manners[0].overrun:
                 continue
-            if found and not budget.spend(len(order)):
-                return found
-            found.append(serial_schedule(case.board, case.steps, case.windows, order, manner))
-            if first_only and meets_all(case.board, found[-1]):
-                return found
-    return found
-
-
-BOTH_CHOICES = (Manner(ShapeChoice.SLOWEST), Manner(ShapeChoice.EARLIEST))
+            if not budget.spend(len(order)) and not first:
+                return
+            first = False
+            yield serial_schedule(case.board, case.steps, case.windows, order, manner)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,9 +153,9 @@ def find_plan(case: Case, budget: Budget, *, rules: bool = True) -> Finding:
     if case.hard_impossible:
         return Finding(None, none_exists=True)
     if rules:
-        for one in rule_schedules(case, budget, BOTH_CHOICES, first_only=True):
-            if meets_all(case.board, one):
-                return Finding(one)
+        found = first_that_meets_all(case, budget)
+        if found is not None:
+            return Finding(found)
     tasks = bound_tasks(case.board, case.windows)
     if len(tasks) > SETTLED_TASKS:
         return Finding(None)

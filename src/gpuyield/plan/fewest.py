@@ -14,6 +14,7 @@ from gpuyield.plan.case import (
     SETTLED_TASKS,
     Case,
     find_plan,
+    first_that_meets_all,
     rule_schedules,
     search_tree,
     wide_gangs,
@@ -194,11 +195,8 @@ def _searched(case: Case, roomy: Case, resource: int, floor: int, best: _Found |
         if not budget.spend(len(case.board.tasks)):
             return best
         trial = case.with_steps(resource, constant(case.steps[resource], middle))
-        hit = None
-        for schedule in rule_schedules(trial, budget, BOTH_CHOICES, first_only=True):
-            if meets_all(trial.board, schedule) and not schedule.missing():
-                hit = schedule
-        if hit is None:
+        hit = first_that_meets_all(trial, budget)
+        if hit is None or hit.missing():
             low = middle + 1
         else:
             height = peak_of(hit, resource)

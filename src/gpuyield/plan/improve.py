@@ -59,7 +59,7 @@ def squeaky_wheel(case: Case, best: Schedule, seed: int, budget: Budget) -> Sche
     board = case.board
     chance = np.random.default_rng(seed)
     before = [task.before for task in board.tasks]
-    orders = list_orders(board, case.windows)
+    orders = list(list_orders(board, case.windows))
     merit = merit_of(board, best)
     order = orders[0]
     for one in orders:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 
@@ -39,7 +39,7 @@ from gpuyield.plan.profile import NEVER
 from gpuyield.plan.relax import relaxations
 from gpuyield.plan.schedule import Manner, Placement, Schedule, ShapeChoice, meets_all, merit_of
 
-DEFAULT_WORK = 400_000
+DEFAULT_WORK = 250_000
 """Placements that a plan may try: a few seconds in plain Python."""
 
 
@@ -89,6 +89,8 @@ class _Maker:
         known = self._look()
         needs = self._needs(known)
         self._adopt(known, needs)
+        if not meets_all(self.case.board, known.schedule):
+            needs = self._make_best_of(known, needs)
         objective = self._objective(known, needs)
         status = self._status(known, objective)
         relaxed: list[Relaxation] = []
@@ -132,12 +134,24 @@ class _Maker:
                 return self._polished(known)
             known.none_exists = found.none_exists
             known.certificate = prove(case, self.budget, known_none=found.none_exists)
-        least = fewest_given_up(case, self.budget)
-        if least is not None and self._merit(least) > self._merit(known.schedule):
-            known.schedule = least
-        elif least is None:
-            self._improve(known)
         return known
+
+    def _make_best_of(self, known: _Known, needs: Sequence[GpuNeed]) -> list[GpuNeed]:
+        """Not all deadlines are met yet: give up as little as possible; perhaps nothing, then needs shrink to that."""
+        least = fewest_given_up(self.case, self.budget)
+        if least is None:
+            self._improve(known)
+        elif self._merit(least) > self._merit(known.schedule):
+            known.schedule = least
+        if not meets_all(self.case.board, known.schedule) or known.schedule.missing():
+            return list(needs)
+        shown = []
+        for need in needs:
+            height = peak_of(known.schedule, self.case.board.resources.index(need.resource))
+            if need.needed is None or height < need.needed:
+                need = replace(need, needed=height, witness=self.case.runs(known.schedule))
+            shown.append(need)
+        return shown
 
     def _polished(self, known: _Known) -> _Known:
         """All deadlines are met: now the objective."""

@@ -20,7 +20,7 @@ from gpuyield.plan.windows import Windows
 
 Ints: TypeAlias = NDArray[np.int64]
 
-SCREENED_PAIRS = 4_000_000
+SCREENED_PAIRS = 1_500_000
 """Left ends x jobs that one screening may look at; beyond, left ends are sampled evenly and then refined."""
 INT_LIMIT = 1 << 62
 

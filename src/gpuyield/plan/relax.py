@@ -18,7 +18,8 @@ from gpuyield.plan.schedule import Manner, Placement, Schedule, ShapeChoice
 ALL_WINDOWS_TASKS = 12
 """Up to so many jobs every window between two instants that matter is tried; beyond, one window is shrunk."""
 MOST_LESS = 16
-"""Beyond so many jobs in a relaxation it is not proven that one less does not do."""
+MOST_LESS_PAIRS = 6_000
+"""Beyond so many jobs in a relaxation (and times jobs in all) it is not proven that one less does not do."""
 MOST_DOUBLINGS = 24
 
 
@@ -196,6 +197,7 @@ def move_deadlines(case: Case, best: Schedule, budget: Budget) -> MoveDeadline |
             for name, by in sorted(by_ms.items())
         ),
         len(by_ms),
+        len(case.board.tasks),
         budget,
     )
     return MoveDeadline(
@@ -236,14 +238,19 @@ def drop_jobs(case: Case, best: Schedule, budget: Budget) -> Drop | None:
     if schedule is None:
         return None
     less = _none_smaller(
-        (({"id": name}, case.without(one for one in gone if one != name)) for name in gone), len(gone), budget
+        (({"id": name}, case.without(one for one in gone if one != name)) for name in gone),
+        len(gone),
+        len(case.board.tasks),
+        budget,
     )
     return Drop(jobs=tuple(gone), witness=rest.runs(schedule), less=less, irreducible=True if less else None)
 
 
-def _none_smaller(smaller: Iterable[tuple[dict[str, object], Case]], count: int, budget: Budget) -> tuple[Less, ...]:
-    """A proof for every smaller change; empty where one has none."""
-    if count > MOST_LESS:
+def _none_smaller(
+    smaller: Iterable[tuple[dict[str, object], Case]], count: int, tasks: int, budget: Budget
+) -> tuple[Less, ...]:
+    """A proof for every smaller change; empty where one has none, or where that would be too many."""
+    if count > MOST_LESS or count * tasks > MOST_LESS_PAIRS:
         return ()
     found = []
     for change, case in smaller:

@@ -5,7 +5,7 @@ Source: serial schedule generation scheme (Kelley 1963); list rules EDF, least s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
@@ -58,10 +58,15 @@ class ShapeChoice(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Manner:
-    """How a pass places jobs: `overrun` runs a job after its deadline instead of giving it up."""
+    """How a pass places jobs.
+
+    `overrun` runs a job after its deadline instead of giving it up; `all_or_nothing` ends the pass at the first hard
+    deadline that is missed.
+    """
 
     choice: ShapeChoice = ShapeChoice.SLOWEST
     overrun: bool = False
+    all_or_nothing: bool = False
     cost: Callable[[Mode], Decimal] | None = None
 
 
@@ -95,6 +100,8 @@ def serial_schedule(
         if found is not None:
             profile.reserve(found.mode.demand, found.start_ms, found.end_ms)
             placed[at] = found
+        elif manner.all_or_nothing and task.deadline_ms is not None:
+            break
     return Schedule(in_precedence(board, placed))
 
 
@@ -155,7 +162,7 @@ def _last_start(task: Task, mode: Mode, manner: Manner) -> int:
     return limit - mode.duration_ms
 
 
-def list_orders(board: Board, windows: Windows) -> list[list[int]]:
+def list_orders(board: Board, windows: Windows) -> Iterator[list[int]]:
     """The orders of the list rules, each one that precedence allows: deadline, slack, weight density, release."""
     far = NEVER
 
@@ -174,20 +181,21 @@ def list_orders(board: Board, windows: Windows) -> list[list[int]]:
         end = until(task)
         return end if end == far else end - shortest(task)
 
-    def density(task: Task) -> tuple[int, Decimal]:
-        return (0 if until(task) < far else 1, -task.weight / area(task))
+    def density(task: Task) -> tuple[int, float]:
+        return (0 if until(task) < far else 1, -float(task.weight) / area(task))
 
     def widest(task: Task) -> tuple[int, int]:
         return (0 if until(task) < far else 1, -area(task))
 
     keys: list[Callable[[Task], object]] = [until, slack, density, widest, lambda task: task.release_ms]
-    orders: list[list[int]] = []
+    said: list[list[int]] = []
     for key in keys:
-        ranked = sorted(range(len(board.tasks)), key=lambda at: (key(board.tasks[at]), at))
+        marks = [(key(task), at) for at, task in enumerate(board.tasks)]
+        ranked = [at for _, at in sorted(marks)]
         ordered = in_order(ranked, [task.before for task in board.tasks]) if board.chained else ranked
-        if ordered not in orders:
-            orders.append(ordered)
-    return orders
+        if ordered not in said:
+            said.append(ordered)
+            yield ordered
 
 
 @dataclass(frozen=True, slots=True, order=True)
