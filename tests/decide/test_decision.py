@@ -270,6 +270,16 @@ def test_with_nothing_given_the_answer_is_unknown_and_names_the_next_step() -> N
     assert document["next_experiment"]["command"] == "gpuyield init"
 
 
+def test_gpus_that_declared_work_does_without_are_not_free_while_other_work_runs_on_them() -> None:
+    spare = problem(job("a", FOUR), gpu=8)
+
+    alone = lever(decide(inputs(spare, prices=H100)), LeverKind.RESCHEDULE)
+    shared = decide(inputs(spare, prices=H100, has_other_work=True))
+
+    assert (alone["gpus_freed"], alone["money_per_month"]["amount"]) == ({"gpu": 6}, "10906.20")
+    assert shared.levers == ()
+
+
 def test_coverage_is_the_declared_share_of_gpu_time() -> None:
     document = decision_document(decide(inputs(four(FOUR), coverage=Coverage(declared_gpu_ms=3, total_gpu_ms=4))))
 

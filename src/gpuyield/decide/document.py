@@ -34,6 +34,7 @@ def decision_inputs(decision: Decision) -> dict[str, Any]:
         "horizon_ms": inputs.horizon_ms,
         "plan": None if decision.problem is None else plan_inputs(decision.problem),
         "hopeless": dict(decision.hopeless),
+        "has_other_work": inputs.has_other_work,
         "incomplete_jobs": sorted(inputs.incomplete_jobs),
         "observed_jobs": inputs.observed_jobs,
         "observed_window": _window_ms(inputs.observed_window),

@@ -55,7 +55,9 @@ def _if_fewer(plan: Plan) -> tuple[FlipPoint, ...]:
             "needed": need.needed,
             "lower_bound": need.lower_bound,
         }
-        sentence = f"It holds down to {gpus(need.needed, need.resource)}, {spare} fewer than today"
+        sentence = (
+            f"For this work the answer holds down to {gpus(need.needed, need.resource)}, {spare} fewer than today"
+        )
         if need.lower_bound:
             sentence += f"; with fewer than {need.lower_bound} it is proven not to"
         found.append(FlipPoint(what="capacity", sentence=f"{sentence}.", figures=figures))

@@ -98,9 +98,10 @@ class DecideInputs:
 
     `problem` holds the declared batch jobs and the GPUs that batch may use while services keep what they hold (None:
     no batch work is declared). `reclaimable` are whole GPUs held idle now that its capacity does not count, by
-    resource. `incomplete_jobs` are declared jobs without a run time, which no plan can hold. `observed` is the table
-    of observed batch work, of `observed_jobs` that came in `observed_window`. Prices and offers are by resource, such
-    as `gpu/h100`.
+    resource. `incomplete_jobs` are declared jobs without a run time, which no plan can hold. `has_other_work`: batch
+    jobs that nobody declared run on the same GPUs, so what declared work does without is not free. `observed` is the
+    table of observed batch work, of `observed_jobs` that came in `observed_window`. Prices and offers are by resource,
+    such as `gpu/h100`.
     """
 
     now_ms: int
@@ -110,6 +111,7 @@ class DecideInputs:
     horizon_ms: int = 0
     problem: Problem | None = None
     incomplete_jobs: tuple[str, ...] = ()
+    has_other_work: bool = False
     observed: tuple[ObservedRow, ...] = ()
     observed_jobs: int = 0
     observed_window: Window | None = None

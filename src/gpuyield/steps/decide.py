@@ -135,6 +135,7 @@ def decide_inputs(evidence: Evidence, asked: Asked) -> DecideInputs:
         horizon_ms=parse_duration(asked.horizon),
         problem=work.problem,
         incomplete_jobs=work.incomplete,
+        has_other_work=work.on_cluster and has_other_work(evidence),
         observed=rows,
         observed_jobs=seen,
         observed_window=recent if rows else None,
@@ -250,7 +251,7 @@ def _running(evidence: Evidence, origin_ms: int, capacity: Capacity) -> tuple[Pl
         if one.ended_ms is not None:
             longest[one.workload] = max(longest.get(one.workload, 0), one.run_ms)
     held: dict[tuple[str, str, str], list[Holding]] = defaultdict(list)
-    now_ms = evidence.window.to_ms - 1
+    now_ms = last_seen_ms(evidence)
     for holding in evidence.accounting.pods.holdings:
         if is_batch(holding) and holding.from_ms <= now_ms < holding.to_ms and holding.kind is DeviceKind.WHOLE:
             state = evidence.accounting.nodes.at(holding.node, now_ms)
@@ -282,6 +283,23 @@ def _running(evidence: Evidence, origin_ms: int, capacity: Capacity) -> tuple[Pl
     return tuple(found)
 
 
+def last_seen_ms(evidence: Evidence) -> int:
+    """The last instant of the window at which anything was seen of the cluster: what was so then counts as now."""
+    observed = evidence.accounting.observed
+    end_ms = evidence.window.to_ms
+    return min(end_ms, observed[-1].to_ms) - 1 if observed else end_ms - 1
+
+
+def has_other_work(evidence: Evidence) -> bool:
+    """Whether batch jobs ran in the last day that have no deadline, so that no plan of declared work holds them."""
+    seen_ms = last_seen_ms(evidence)
+    return any(
+        (promised := evidence.promises.jobs.get((one.namespace, one.name))) is None or promised.limit_ms is None
+        for one in observed_jobs(evidence.accounting)
+        if one.created_ms + max(one.run_ms, 0) >= seen_ms - DAY_MS
+    )
+
+
 def reclaimable(evidence: Evidence, holders: tuple[Holder, ...]) -> dict[str, int]:
     """Whole GPUs that are held idle now by what is no batch job, by resource."""
     batch = {(one.namespace, one.owner.workload) for one in evidence.accounting.pods.holdings if is_batch(one)}
@@ -294,7 +312,7 @@ def reclaimable(evidence: Evidence, holders: tuple[Holder, ...]) -> dict[str, in
 
 def services(evidence: Evidence) -> tuple[ServiceHolding, ...]:
     """Declared services and the GPUs they hold now; other work that is no batch job under its own name."""
-    now_ms = evidence.window.to_ms - 1
+    now_ms = last_seen_ms(evidence)
     gpus: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     declared = {one.name: one for one in evidence.setting.declaration.services}
     for holding in _service_holdings(evidence):

@@ -18,13 +18,15 @@ def reschedule(case: Case) -> Lever | None:
     if case.today is None or case.as_is is None:
         return None
     saved = len(on_time_jobs(case, case.as_is)) - len(first_come(case.today).on_time - case.hopeless.keys())
-    freed = _freed(case.as_is)
+    spare = _spare(case.as_is)
+    # Undeclared work runs on what declared work leaves: nobody can say that it would not be missed.
+    freed = {} if case.inputs.has_other_work else spare
     later = _held_back(case.today, case.as_is)
     if not later and not freed and saved <= 0:
         return None
     return Lever(
         kind=LeverKind.RESCHEDULE,
-        change=_change(case.today, case.as_is, later, freed),
+        change=_change(case, later, spare),
         gpus_freed=freed,
         money_per_month=monthly(case.inputs, {flavor: Decimal(number) for flavor, number in freed.items()}),
         deadlines_saved=saved,
@@ -38,20 +40,20 @@ def on_time_jobs(case: Case, plan: Plan) -> set[str]:
     return {one.id for one in plan.jobs if one.status is JobStatus.PLANNED} - case.hopeless.keys()
 
 
-def _change(problem: Problem, plan: Plan, later: int, freed: dict[str, int]) -> str:
-    if not later:
-        return f"Run the batch work in the planned order{_without(freed)}."
+def _change(case: Case, later: int, spare: dict[str, int]) -> str:
+    problem, plan = case.today, case.as_is
+    rest = f"; it can do without {gpus_by_flavor(spare)}" if spare else ""
+    if spare and case.inputs.has_other_work:
+        rest += ", which work without a deadline uses"
+    if not later or problem is None or plan is None:
+        return f"Run the batch work in the planned order{rest}."
     peak = sum(number for resource, number in plan.peak_if_started_at_once.items() if is_gpu(resource))
     held = _peak(problem, plan)
     instead = f": {held} GPUs at a time instead of {peak}" if peak > held else ""
-    return f"Start {later:,} of {counted(len(problem.jobs), 'job')} later than at once{instead}{_without(freed)}."
+    return f"Start {later:,} of {counted(len(problem.jobs), 'job')} later than at once{instead}{rest}."
 
 
-def _without(freed: dict[str, int]) -> str:
-    return f"; it can do without {gpus_by_flavor(freed)}" if freed else ""
-
-
-def _freed(plan: Plan) -> dict[str, int]:
+def _spare(plan: Plan) -> dict[str, int]:
     if plan.status not in MET:
         return {}
     return {
