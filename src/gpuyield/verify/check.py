@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any  # JSON has no narrower type than this.
 
+from .decide_document import check_decide
 from .plan_document import check_plan
 from .report import Findings, Refused, Report
 from .values import decode, field, record, text
@@ -18,6 +19,7 @@ Checker = Callable[[dict[str, Any], Any, Findings], None]
 
 _KINDS: dict[str, Checker] = {
     "gpuyield/plan/v1alpha1": check_plan,
+    "gpuyield/decide/v1alpha1": check_decide,
 }
 
 

@@ -9,7 +9,7 @@ from typing import Any  # JSON has no narrower type than this.
 from .problem import Job, Problem, Shape
 from .report import Refused
 from .steps import Steps, fitting_spans
-from .values import items, record, text, whole
+from .values import field, items, record, text, whole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,11 +169,13 @@ def witnessed_runs(problem: Problem, planned: Mapping[str, Run], witness: Any, w
         if job is None:
             raise Refused(f"{at} is no job of this problem.")
         if isinstance(entry, dict):
-            segments = read_segments(problem, entry.get("segments"), f"{at}.segments")
+            segments = read_segments(problem, field(entry, "segments", at), f"{at}.segments")
             if not segments:
                 raise Refused(f"{at} has no segments.")
-            gpus = whole(entry.get("gpus"), f"{at}.gpus")
-            runs[name] = Run(job=job, shape=match_shape(job, entry.get("flavor"), gpus, segments), segments=segments)
+            gpus = whole(field(entry, "gpus", at), f"{at}.gpus")
+            runs[name] = Run(
+                job=job, shape=match_shape(job, field(entry, "flavor", at), gpus, segments), segments=segments
+            )
             continue
         if name in planned:
             shape = planned[name].shape
