@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -109,6 +110,25 @@ def test_a_declared_price_wins_and_the_source_is_held_against_it() -> None:
         "opencost prices h100 on n at 0.0063 a GPU-hour, declared is 2.5; the declared price is used."
     ]
     assert near.gaps == ()
+
+
+def test_a_node_is_known_by_its_name_whatever_the_source_takes_it_for() -> None:
+    book = price_book((), [replace(node("2.5"), flavor="")], currency="EUR", rate=RateRule.GPU, window=DAY)
+
+    found = book.price("h100", "n", DAY.from_ms)
+
+    assert found is not None
+    assert found.gpu_hour == Fraction("2.5")
+    assert book.price("h100", "another", DAY.from_ms) is None
+
+
+def test_the_same_doubt_of_several_days_is_one_gap() -> None:
+    days = [day_window(name) for name in ("2026-11-26", "2026-11-27", "2026-11-28")]
+    window = Window(days[0].from_ms, days[-1].to_ms)
+
+    book = price_book((), [replace(node("0.95"), window=day) for day in days], currency="EUR", window=window)
+
+    assert [gap.window for gap in book.gaps] == [window]
 
 
 def test_a_source_that_leaves_out_time_gives_no_total(day_one: tuple[NodeCost, ...]) -> None:

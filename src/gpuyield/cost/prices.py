@@ -31,15 +31,15 @@ class PriceBook:
     nodes: tuple[NodeCost, ...] = ()
     gaps: tuple[Gap, ...] = ()
     _by_flavor: Mapping[str, Sequence[GpuPrice]] = field(default_factory=dict, repr=False, compare=False)
+    _by_node: Mapping[str, Sequence[GpuPrice]] = field(default_factory=dict, repr=False, compare=False)
 
     def price(self, flavor: str | None, node: str | None, at_ms: int) -> GpuPrice | None:
-        """The price at an instant: that of the node before that of the flavor; None where there is none."""
-        if flavor is None:
-            return None
-        found = [one for one in self._by_flavor.get(flavor, ()) if one.holds_at(at_ms)]
-        of_node = [one for one in found if node is not None and one.node == node]
-        of_flavor = [one for one in found if one.node is None]
-        listed = of_node or of_flavor
+        """The price at an instant: the declared one of the flavor, else what is stated for the node; None for neither.
+
+        A node is known by its name, whatever flavor the cost source takes it for.
+        """
+        declared = [one for one in self._by_flavor.get(flavor or "", ()) if one.node is None and one.holds_at(at_ms)]
+        listed = declared or [one for one in self._by_node.get(node or "", ()) if one.holds_at(at_ms)]
         return max(listed, key=lambda one: one.from_ms or 0) if listed else None
 
     def flavor_price(self, flavor: str, at_ms: int) -> Fraction | None:
@@ -96,8 +96,9 @@ def price_book(
         rate=rate,
         prices=tuple(prices),
         nodes=inside,
-        gaps=tuple(dict.fromkeys(gaps)),
-        _by_flavor=_grouped(prices),
+        gaps=_merged(gaps),
+        _by_flavor=_grouped((one.flavor, one) for one in prices),
+        _by_node=_grouped((one.node, one) for one in prices if one.node is not None),
     )
 
 
@@ -110,7 +111,7 @@ def _converted(cost: NodeCost, currency: str | None, convert: Converter) -> Node
 
 def _stated_price(cost: NodeCost, rate: RateRule, declared: Sequence[GpuPrice]) -> tuple[GpuPrice | None, list[Gap]]:
     if cost.gpu_hours <= 0:
-        if not cost.flavor:
+        if not cost.flavor or any(one.flavor == cost.flavor for one in declared):
             return None, []
         reason = (
             f"{cost.source} counts no GPU on node {cost.node}, so it states no price for {cost.flavor}. "
@@ -142,8 +143,20 @@ def _currency(declared: Sequence[Price], nodes: Sequence[NodeCost]) -> str | Non
     return there.pop() if len(there) == 1 else None
 
 
-def _grouped(prices: Sequence[GpuPrice]) -> dict[str, list[GpuPrice]]:
+def _grouped(prices: Iterable[tuple[str, GpuPrice]]) -> dict[str, list[GpuPrice]]:
     grouped: dict[str, list[GpuPrice]] = defaultdict(list)
-    for one in prices:
-        grouped[one.flavor].append(one)
+    for name, one in prices:
+        grouped[name].append(one)
     return dict(grouped)
+
+
+def _merged(gaps: Iterable[Gap]) -> tuple[Gap, ...]:
+    """The same doubt about the same place once, with the span from its first day to its last."""
+    found: dict[tuple[str, str], Gap] = {}
+    for gap in gaps:
+        had = found.get((gap.reason, gap.where))
+        if had and had.window and gap.window:
+            span = Window(min(had.window.from_ms, gap.window.from_ms), max(had.window.to_ms, gap.window.to_ms))
+            gap = replace(gap, window=span)
+        found[gap.reason, gap.where] = gap
+    return tuple(found.values())
