@@ -20,7 +20,7 @@ from gpuyield.declare.rows import read_rows
 from gpuyield.declare.yaml_file import read_file
 from gpuyield.ledger import Ledger
 from gpuyield.model.decision import Coverage, DecideInputs, Decision, ServiceHolding
-from gpuyield.model.declaration import Declaration, Service
+from gpuyield.model.declaration import Declaration
 from gpuyield.model.evidence import Gap
 from gpuyield.model.gpu import DeviceKind
 from gpuyield.model.job import Capacity, PlanJob, Problem, Shape, SourceFile
@@ -318,7 +318,7 @@ def services(evidence: Evidence) -> tuple[ServiceHolding, ...]:
     for holding in _service_holdings(evidence):
         if holding.from_ms <= now_ms < holding.to_ms:
             state = evidence.accounting.nodes.at(holding.node, now_ms)
-            name = service_name(holding, evidence.setting.declaration)
+            name = service_name(holding, evidence)
             gpus[name][resource_of(state.flavor if state else None)] += holding.devices
     return tuple(
         ServiceHolding(
@@ -334,19 +334,10 @@ def _service_holdings(evidence: Evidence) -> list[Holding]:
     return [one for one in evidence.accounting.pods.holdings if not is_batch(one) and one.kind is DeviceKind.WHOLE]
 
 
-def service_name(holding: Holding, declaration: Declaration) -> str:
+def service_name(holding: Holding, evidence: Evidence) -> str:
     """The declared service that a pod belongs to, else its workload."""
-    for one in declaration.services:
-        if _is_of(holding, one):
-            return one.name
-    return f"{holding.namespace}/{holding.owner.workload}"
-
-
-def _is_of(holding: Holding, service: Service) -> bool:
-    if service.selector.namespace not in (None, holding.namespace):
-        return False
-    workload = holding.owner.workload
-    return workload == service.name or workload.startswith(f"{service.name}-")
+    found = evidence.labels.service_of(holding, evidence.setting.declaration.services)
+    return found.name if found else f"{holding.namespace}/{holding.owner.workload}"
 
 
 def coverage(evidence: Evidence) -> Coverage:
@@ -363,7 +354,7 @@ def coverage(evidence: Evidence) -> Coverage:
         if is_batch(holding):
             promised = evidence.promises.jobs.get((holding.namespace, holding.job or ""))
             declared += gpu_ms if promised is not None and promised.limit_ms is not None else 0
-        elif service_name(holding, declaration) in objectives:
+        elif service_name(holding, evidence) in objectives:
             declared += gpu_ms
     return Coverage(declared_gpu_ms=declared, total_gpu_ms=total)
 

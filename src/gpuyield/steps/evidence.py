@@ -8,12 +8,13 @@ from gpuyield.account import Accounting
 from gpuyield.account import account as account_window
 from gpuyield.cost.prices import PriceBook, price_book
 from gpuyield.cost.sources import node_costs
-from gpuyield.ledger.tables import COVERAGE, OUTCOMES, PRICES
+from gpuyield.ledger.tables import COVERAGE, OUTCOMES, PRICES, RUNS
 from gpuyield.model.declaration import PriceBasis
 from gpuyield.model.evidence import Gap
 from gpuyield.outcomes.derive import Judged, judge
 from gpuyield.outcomes.policy import judging_of
 from gpuyield.outcomes.store import read_outcomes
+from gpuyield.steps.belonging import Labels
 from gpuyield.steps.promises import Promises, read_promises
 from gpuyield.steps.setting import Setting
 from gpuyield.units import DAY_MS, Window
@@ -27,6 +28,7 @@ class Evidence:
     window: Window
     accounting: Accounting
     promises: Promises
+    labels: Labels
     judged: Judged | None
     book: PriceBook
     gaps: tuple[Gap, ...]
@@ -38,7 +40,9 @@ def gather(setting: Setting, window: Window, *, basis: PriceBasis | None = None)
     book = _book(setting, window, basis)
     # Deadlines of jobs decide whether an outcome is late, and come from the same ledger.
     bare = account_window(setting.ledger, window=window, rules=declared.rules, teams=declared.teams)
-    promises = read_promises(setting.ledger, bare, declared)
+    around = set(Window(window.from_ms - DAY_MS, window.to_ms).days())
+    labels = Labels.read(setting.ledger, [day for day in setting.ledger.days(RUNS) if day in around])
+    promises = read_promises(setting.ledger, bare, declared, labels)
     judged = _judged(setting, window, promises)
     accounting = bare
     if judged is not None or book.edges(window):
@@ -57,7 +61,14 @@ def gather(setting: Setting, window: Window, *, basis: PriceBasis | None = None)
         *(judged.gaps() if judged else ()),
     )
     return Evidence(
-        setting=setting, window=window, accounting=accounting, promises=promises, judged=judged, book=book, gaps=gaps
+        setting=setting,
+        window=window,
+        accounting=accounting,
+        promises=promises,
+        labels=labels,
+        judged=judged,
+        book=book,
+        gaps=gaps,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gpuyield.account import Accounting
@@ -14,6 +14,7 @@ from gpuyield.ledger import Ledger
 from gpuyield.ledger.tables import RUNS, RunKind
 from gpuyield.model.declaration import BatchFamily, Deadline, Declaration
 from gpuyield.model.evidence import Gap
+from gpuyield.steps.belonging import Labels
 from gpuyield.units import DAY_MS, Window, parse_zone
 
 _KINDS = (RunKind.JOB_CREATED, RunKind.JOB_COMPLETED, RunKind.JOB_LABEL)
@@ -47,14 +48,16 @@ class Promises:
     gaps: tuple[Gap, ...] = ()
 
 
-def read_promises(ledger: Ledger, accounting: Accounting, declaration: Declaration) -> Promises:
-    """The promises of all jobs that held or awaited GPUs around the window."""
+def read_promises(ledger: Ledger, accounting: Accounting, declaration: Declaration, pods: Labels) -> Promises:
+    """The promises of all jobs that held or awaited GPUs around the window; `pods` are the labels of their pods."""
     first: dict[JobKey, int] = {}
     workloads: dict[JobKey, str] = {}
+    pod_of: dict[JobKey, str] = {}
     for holding in accounting.pods.holdings:
         if holding.job is not None:
             _earlier(first, (holding.namespace, holding.job), holding.from_ms)
             workloads[holding.namespace, holding.job] = holding.owner.workload
+            pod_of[holding.namespace, holding.job] = holding.pod
     for wait in accounting.pods.waiting:
         if wait.job is not None:
             _earlier(first, (wait.owner.namespace, wait.job), wait.from_ms)
@@ -65,7 +68,8 @@ def read_promises(ledger: Ledger, accounting: Accounting, declaration: Declarati
     jobs = {}
     for key, seen_ms in sorted(first.items()):
         written = labels.get(key, {})
-        family = family_of(*key, workloads[key], written, declaration.batch)
+        namespace, name = key
+        family = pods.family_of(namespace, pod_of.get(key, ""), workloads[key], name, declaration.batch)
         at_ms = created.get(key, seen_ms)
         deadline, due = _written(f"{key[0]}/{key[1]}", family, written, declaration, gaps)
         jobs[key] = Promised(
@@ -76,19 +80,6 @@ def read_promises(ledger: Ledger, accounting: Accounting, declaration: Declarati
             due_ms=_instant(due, at_ms, declaration, gaps),
         )
     return Promises(jobs=jobs, gaps=tuple(dict.fromkeys(gaps)))
-
-
-def family_of(
-    namespace: str, name: str, workload: str, labels: Mapping[str, str], families: Iterable[BatchFamily]
-) -> BatchFamily | None:
-    """The declared family of a job: its namespace matches, and its labels say so, else its name."""
-    inside = [one for one in families if one.selector.namespace in (None, namespace)]
-    for one in inside:
-        wanted = one.selector.labels
-        if wanted and all(_label(labels, key) == text for key, text in wanted.items()):
-            return one
-    named = [one for one in inside if one.name in (name, workload) or name.startswith(f"{one.name}-")]
-    return max(named, key=lambda one: len(one.name)) if named else None
 
 
 def _earlier(first: dict[JobKey, int], key: JobKey, at_ms: int) -> None:

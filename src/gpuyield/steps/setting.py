@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 from gpuyield.errors import DeclarationError
 from gpuyield.ledger import Ledger
-from gpuyield.ledger.tables import COVERAGE
+from gpuyield.ledger.tables import COVERAGE, RUNS, RunKind
 from gpuyield.model.declaration import Declaration
 from gpuyield.units import Window, day_window, parse_instant, parse_window, parse_zone
 
@@ -58,14 +58,30 @@ def read_setting(file: Path, ledger_root: Path) -> Setting:
 
 
 def covered(ledger: Ledger) -> Window | None:
-    """The span that was read, from its first to its last day; None where nothing was."""
+    """The span in which anything was seen, from its first to its last day; None where nothing was.
+
+    It ends with the last sample of the cluster's state, not with the reading: a store that stopped long ago says
+    nothing about today.
+    """
     days = ledger.days(COVERAGE)
     if not days:
         return None
     rows = ledger.read(COVERAGE, days=[days[0], days[-1]], columns=["from_ms", "to_ms"])
     if not len(rows["from_ms"]):
         return None
-    return Window(max(int(min(rows["from_ms"])), day_window(days[0]).from_ms), int(max(rows["to_ms"])))
+    read = Window(max(int(min(rows["from_ms"])), day_window(days[0]).from_ms), int(max(rows["to_ms"])))
+    last = _last_seen(ledger)
+    return read if last is None else read.cut(Window(read.from_ms, max(read.from_ms, last))) or read
+
+
+def _last_seen(ledger: Ledger) -> int | None:
+    for day in reversed(ledger.days(RUNS)):
+        rows = ledger.read(
+            RUNS, days=[day], columns=["to_ms", "interval_ms"], where=f"kind = '{RunKind.NODE_CAPACITY}'"
+        )
+        if len(rows["to_ms"]):
+            return max(int(at + length) for at, length in zip(rows["to_ms"], rows["interval_ms"], strict=True))
+    return None
 
 
 def chosen_window(
