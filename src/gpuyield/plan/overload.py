@@ -21,7 +21,7 @@ from gpuyield.plan.windows import Windows
 Ints: TypeAlias = NDArray[np.int64]
 
 SCREENED_PAIRS = 1_500_000
-"""Left ends x jobs that one screening may look at; beyond, left ends are sampled evenly and then refined."""
+"""Left ends x jobs that one screening may look at; beyond, left ends are sampled evenly, then ever finer about the worst."""
 INT_LIMIT = 1 << 62
 
 
@@ -108,16 +108,19 @@ def tightest(forced: Forced, steps: Steps) -> Overload | None:
     supply = _Supply(steps)
     if len(lefts) <= allowed:
         return max((found for a in lefts if (found := _worst_right_end(forced, supply, int(a)))), default=None)
-    stride = -(-len(lefts) // (allowed // 2))
+    stride = -(-len(lefts) // allowed)
     best: tuple[Overload, int] | None = None
-    for at in range(0, len(lefts), stride):
-        found = _worst_right_end(forced, supply, int(lefts[at]))
-        if found and (best is None or found > best[0]):
-            best = (found, at)
-    if best is None:
-        return None
-    near = range(max(0, best[1] - allowed // 4), min(len(lefts), best[1] + allowed // 4))
-    return max([best[0], *(found for at in near if (found := _worst_right_end(forced, supply, int(lefts[at]))))])
+    looked = range(0, len(lefts), stride)
+    while True:
+        for at in looked:
+            found = _worst_right_end(forced, supply, int(lefts[at]))
+            if found and (best is None or found > best[0]):
+                best = (found, at)
+        if best is None or stride == 1:
+            return best[0] if best else None
+        middle, reach = best[1], stride
+        stride = max(1, stride // 4)
+        looked = range(max(0, middle - reach), min(len(lefts), middle + reach + 1), stride)
 
 
 class _Supply:
