@@ -147,24 +147,40 @@ class _Moment:
     def places(self) -> Iterator[tuple[Wait, _Place]]:
         """What each would have found, first come first served."""
         left = [[flavor, free, idle] for flavor, free, idle in self.nodes]
+        unplaced: dict[tuple[int, tuple[str, ...]], _Place] = {}
         for one in self.waiting:
-            yield one, _Place(is_blind=True) if self.is_blind else _place(one, left)
+            kind = (one.gpus, one.flavors)
+            place = _Place(is_blind=True) if self.is_blind else unplaced.get(kind) or _place(one, left)
+            if place.fits_free or place.fits_idle:
+                unplaced.clear()
+            else:
+                # Until somebody takes GPUs, the next of the same kind finds the same.
+                unplaced[kind] = place
+            yield one, place
 
 
 def _place(wait: Wait, left: list[list[Any]]) -> _Place:
-    fitting = [node for node in left if not wait.flavors or node[0] in wait.flavors]
-    room = [node for node in fitting if node[1] >= wait.gpus]
-    if room:
-        min(room, key=lambda node: int(node[1]))[1] -= wait.gpus
+    """Where a pod would have gone: to the node it fills best. What it takes is taken out of `left`."""
+    room = reclaimed = None
+    together = 0
+    for node in left:
+        flavor, free, idle = node
+        if wait.flavors and flavor not in wait.flavors:
+            continue
+        together += free
+        if free >= wait.gpus:
+            room = node if room is None or free < room[1] else room
+        elif free + idle >= wait.gpus and (reclaimed is None or free + idle < reclaimed[1] + reclaimed[2]):
+            reclaimed = node
+    if room is not None:
+        room[1] -= wait.gpus
         return _Place(fits_free=True)
-    if sum(node[1] for node in fitting) >= wait.gpus:
+    if together >= wait.gpus:
         return _Place(is_fragmented=True)
-    reclaimed = [node for node in fitting if node[1] + node[2] >= wait.gpus]
-    if not reclaimed:
+    if reclaimed is None:
         return _Place()
-    chosen = min(reclaimed, key=lambda node: int(node[1] + node[2]))
-    chosen[2] -= wait.gpus - chosen[1]
-    chosen[1] = 0
+    reclaimed[2] -= wait.gpus - reclaimed[1]
+    reclaimed[1] = 0
     return _Place(fits_idle=True)
 
 
@@ -197,11 +213,14 @@ def _moments(waits: Sequence[_Open], supplies: Iterable[Supply], blind: Sequence
     edges = sorted({*changes, *coming, *going, *shades})
     waiting: list[_Open] = []
     nodes: dict[str, tuple[str | None, int, int]] = {}
+    names: list[str] = []
     for low, high in pairwise(edges):
         for node, flavor, free, idle in changes.get(low, ()):
-            nodes[node] = (flavor, free, idle)
-            if not free and not idle:
-                del nodes[node]
+            if nodes.pop(node, None) is not None:
+                names.remove(node)
+            if free or idle:
+                nodes[node] = (flavor, free, idle)
+                insort(names, node)
         for one in going.get(low, ()):
             waiting.remove(one)
         for one in coming.get(low, ()):
@@ -210,7 +229,7 @@ def _moments(waits: Sequence[_Open], supplies: Iterable[Supply], blind: Sequence
             yield _Moment(
                 window=Window(low, high),
                 waiting=[one.wait for one in waiting],
-                nodes=[nodes[name] for name in sorted(nodes)],
+                nodes=[nodes[name] for name in names],
                 is_blind=any(one.from_ms <= low < one.to_ms for one in blind),
             )
 
