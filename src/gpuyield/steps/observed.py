@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gpuyield.account import batch_capacity, observed_jobs, plan_jobs
 from gpuyield.model.document import schema_name
-from gpuyield.model.job import Problem
+from gpuyield.model.job import Capacity, Problem
 from gpuyield.model.plan import JobStatus, ObservedRow
 from gpuyield.plan import make_plan, observed_table
 from gpuyield.report.answer import Answer
@@ -56,7 +56,7 @@ def observed_rows(
     )
     if not jobs:
         return (), 0
-    capacity = batch_capacity(evidence.accounting, origin_ms=recent.from_ms)
+    capacity = from_origin(batch_capacity(evidence.accounting, origin_ms=recent.from_ms))
     rows = observed_table(
         jobs,
         capacity,
@@ -66,6 +66,16 @@ def observed_rows(
         should_stop=should_stop,
     )
     return tuple(rows), len(jobs)
+
+
+def from_origin(capacity: Capacity) -> Capacity:
+    """The same from the origin on: what was there before it is left out."""
+    steps = {}
+    for resource, listed in capacity.steps.items():
+        before = [amount for at, amount in listed if at <= 0]
+        after = tuple((at, amount) for at, amount in listed if at > 0)
+        steps[resource] = ((0, before[-1]), *after) if before else after
+    return Capacity(steps=steps)
 
 
 def conditional_answer(*, file: Path, ledger_root: Path, seed: int, time_limit: str, gate: bool) -> Answer:

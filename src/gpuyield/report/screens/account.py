@@ -64,6 +64,9 @@ def rows_table(account: Account, *, judged: bool, zone: tzinfo) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for row in keyed:
         fall = row.waterfall
+        if not fall.gpu_ms(*ALLOCATED) and account.by != ("hour",):
+            # Free and unavailable time is in the waterfall, and in the CSV.
+            continue
         rows.append(
             (
                 *(NOBODY if row.key.get(name) is None else str(row.key[name]) for name in account.by),
