@@ -377,6 +377,39 @@ def test_killed_at_any_question_and_run_again_the_ledger_is_the_same(
     assert struck.digest() == ledger.digest()
 
 
+def _killed_while_writing(url: str, root: Path, files: int) -> int:
+    """Kill a collector as soon as its ledger has so many files more; its return code."""
+    before = _files(root)
+    victim = child(url, root)
+    while victim.poll() is None:
+        if _files(root) - before >= files:
+            victim.kill()
+            break
+    victim.communicate()
+    return victim.returncode
+
+
+def _files(root: Path) -> int:
+    return sum(len(names) for _, _, names in os.walk(root))
+
+
+@pytest.mark.parametrize(
+    "kills",
+    [pytest.param((1, 3, 4, 7), id="4"), pytest.param(tuple(range(1, 21)), id="20", marks=pytest.mark.slow_laws)],
+)
+def test_killed_while_writing_and_run_again_the_ledger_is_the_same(
+    kills: tuple[int, ...], tmp_path: Path, ledger: Ledger, collected: Collector
+) -> None:
+    struck = Ledger.create(tmp_path / "struck")
+    with serving(two_days(15 * MINUTE_MS)) as url:
+        collected(url, ledger, TWO_DAYS)
+        codes = [_killed_while_writing(url, struck.root, files) for files in kills]
+        collected(url, struck, TWO_DAYS)
+
+    assert -signal.SIGKILL in codes
+    assert struck.digest() == ledger.digest()
+
+
 def test_two_at_once_both_end_well_and_nothing_is_lost_or_doubled(
     tmp_path: Path, ledger: Ledger, collected: Collector
 ) -> None:

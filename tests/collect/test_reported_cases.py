@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pytest
 
@@ -371,3 +371,18 @@ def test_a_change_and_a_gap_break_a_run(ledger: Ledger, collected: Collector) ->
         (0.0, TIMES[20], TIMES[29], 60_000),
         (1.0, TIMES[30], TIMES[-1], 60_000),
     ]
+
+
+def test_nodes_that_the_scrape_renamed_are_understood(ledger: Ledger, collected: Collector) -> None:
+    made = [steady(one.labels["__name__"], float(one.values[0]), TIMES, **_renamed(one.labels)) for one in node(TIMES)]
+    with serving(made) as url:
+        collected(url, ledger, WINDOW)
+
+    assert set(table(ledger, "runs", "kind", "node")) == {
+        (kind, "node-a") for kind in ("node_capacity", "node_allocatable", "node_ready", "node_cordoned")
+    }
+
+
+def _renamed(labels: Mapping[str, str]) -> dict[str, str]:
+    own = {name: text for name, text in labels.items() if name not in ("__name__", "node")}
+    return {**own, "node": "where-the-exporter-runs", "exported_node": labels["node"]}

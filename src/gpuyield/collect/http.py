@@ -82,7 +82,7 @@ class HttpClient:
         self._chance = random.Random(seed)
         self._pause = pause
         self._client = httpx2.Client(
-            verify=ssl_context(where) if where.base_url.startswith("https:") else False,
+            verify=ssl_context(where),
             timeout=httpx2.Timeout(self._patience.read_s, connect=self._patience.connect_s),
             follow_redirects=False,
             trust_env=False,

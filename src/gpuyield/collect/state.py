@@ -79,23 +79,26 @@ def _own(labels: Mapping[str, str], label: str) -> str:
 
 
 def _read_nodes(question: Question, state: State) -> None:
+    renamed = False
     for wanted, series in _raw_of_each(question, names.NODE_DEVICE_NAMES):
+        renamed = renamed or any("exported_node" in one.labels for one in series)
         found = list(_node_devices(wanted, series))
         state.nodes.update(one.key.node for one in found)
         _keep(state, wanted.name, found)
+    label = "exported_node" if renamed else "node"
     labelled = names.NODE_LABEL_NAME
     if labelled.name in question.present:
         read = question.source.raw
         series = read(labelled.name, ['label_nvidia_com_gpu_count!=""'], question.window, chunk_ms=question.chunk_ms)
         seen = {_own(one.labels, "node") for one in series}
         for batch in batches(sorted(state.nodes - seen)):
-            series += read(labelled.name, [one_of("node", batch)], question.window, chunk_ms=question.chunk_ms)
+            series += read(labelled.name, [one_of(label, batch)], question.window, chunk_ms=question.chunk_ms)
         state.nodes.update(seen)
         _keep(state, labelled.name, _node_labels(series))
     for wanted in names.NODE_STATE_NAMES:
         if wanted.name in question.present:
             for batch in batches(sorted(state.nodes)):
-                matchers = (*wanted.matchers, one_of("node", batch))
+                matchers = (*wanted.matchers, one_of(label, batch))
                 series = question.source.raw(wanted.name, matchers, question.window, chunk_ms=question.chunk_ms)
                 _keep(state, wanted.name, _node_values(wanted, series))
 
