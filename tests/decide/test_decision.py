@@ -89,6 +89,12 @@ def test_the_same_jobs_due_at_one_need_four_more_and_say_what_they_cost() -> Non
             "4 more cost 7,270.80 EUR a month."
         ),  # 4 x 2.49 x 730 h
     )
+    assert document["lead"] == [
+        (
+            "Whatever the order, all four jobs must run between 23:00 and 00:00 (8 GPUs), and 4 exist: "
+            "at least 4 GPUs more."
+        )
+    ]
     assert document["levers"][-1]["gpus_added"] == {"gpu": 4}
     assert document["levers"][-1]["money_per_month"] == {"amount": "-7270.80", "currency": "EUR"}
     certificate = document["certificate"]["plan"]["certificate"]
@@ -305,3 +311,11 @@ def test_the_certificate_is_accepted_by_the_independent_checker() -> None:
         )
 
         assert report.accepted, report.refused
+
+
+def test_round_prices_are_said_as_prices() -> None:
+    dear = {"gpu": GpuRate(gpu_hour=Money(Decimal("1E+2"), "EUR"), source="declared")}
+
+    change = lever(decide(inputs(four(THREE), prices=dear)), LeverKind.BUY)["change"]
+
+    assert change == "Buy 4 GPUs (at today's price, 100.00 EUR an hour)."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpuyield.decide.case import MET, Case
 from gpuyield.decide.money import flavor_of_resource, is_gpu
-from gpuyield.decide.words import clause, counted, gpus, named
+from gpuyield.decide.words import clause, counted, gpus, named, rate
 from gpuyield.model.decision import DecisionStatus, Experiment, FlipPoint
 from gpuyield.model.plan import AddGpus, Drop, MoveDeadline, Plan
 from gpuyield.units import HOUR_MS, Money, format_duration
@@ -96,4 +96,4 @@ def _added(case: Case, one: AddGpus) -> str:
     if offer is None:
         return f"{sentence}."
     worth = Money(offer.gpu_hour.amount * one.amount * length_ms / HOUR_MS, offer.gpu_hour.currency)
-    return f"{sentence}: {worth} if they can be had by the hour at {offer.gpu_hour.amount}."
+    return f"{sentence}: {worth} if they can be had by the hour at {rate(offer.gpu_hour)}."

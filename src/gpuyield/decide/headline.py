@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpuyield.decide.case import Case
 from gpuyield.decide.money import by_month
-from gpuyield.decide.words import clause, counted, gpus, money, named
+from gpuyield.decide.words import counted, gpus, money, named
 from gpuyield.model.decision import BatchScope, DecisionStatus, Lever, LeverKind, Scope, ServiceScope
 from gpuyield.model.job import Problem
 from gpuyield.model.plan import ObservedRow, Plan
@@ -47,8 +47,8 @@ def lead(case: Case, levers: tuple[Lever, ...]) -> tuple[str, ...]:
         jobs = sorted(case.hopeless)
         lines.append(f"{'Job' if len(jobs) == 1 else 'Jobs'} {named(jobs)} cannot be in time with any number of GPUs.")
     lines.extend(one.change for one in levers if one.kind is not LeverKind.BUY)
-    if case.status is DecisionStatus.UNKNOWN and case.shortage is not None:
-        lines.append(f"{clause(_lacking(case, priced=False))}.")
+    if case.shortage is not None and case.plan is not None:
+        lines.extend(case.plan.explanation[:1])
     return tuple(lines)
 
 
@@ -100,7 +100,7 @@ def _at_once(plan: Plan, problem: Problem) -> str:
     return ""
 
 
-def _lacking(case: Case, *, priced: bool = True) -> str:
+def _lacking(case: Case) -> str:
     shortage, problem = case.shortage, case.problem
     if shortage is None or problem is None:
         return "GPUs are missing"
@@ -108,7 +108,7 @@ def _lacking(case: Case, *, priced: bool = True) -> str:
     text = f"at least {gpus(there + shortage.at_least, shortage.resource)} are needed, {there} exist"
     if not shortage.is_named:
         text = "more GPUs are needed than exist"
-    if not priced or case.offer is None:
+    if case.offer is None:
         return text
     number = max(shortage.sufficient or shortage.at_least, case.offer.min_gpus)
     cost = money(by_month(number, case.offer.gpu_hour))

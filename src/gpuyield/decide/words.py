@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 
 from gpuyield.decide.money import flavor_of_resource
-from gpuyield.units import Money, parse_zone
+from gpuyield.units import Money
 
 LISTED = 3
 
@@ -43,9 +42,10 @@ def money(amount: Money) -> str:
     return str(Money(abs(amount.amount), amount.currency))
 
 
-def local(at_ms: int, zone: str) -> str:
-    """`Tue 2026-12-01 23:00` in a zone."""
-    return datetime.fromtimestamp(at_ms // 1000, UTC).astimezone(parse_zone(zone)).strftime("%a %Y-%m-%d %H:%M")
+def rate(gpu_hour: Money) -> str:
+    """`2.49`, `0.873251`, `100.00`: two decimals at least, no zeros beyond them."""
+    whole, _, rest = format(gpu_hour.amount.normalize(), "f").partition(".")
+    return f"{whole}.{rest.ljust(2, '0')}"
 
 
 def clause(text: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpuyield.decide.case import Case
 from gpuyield.decide.money import by_month, flavor_of_resource
-from gpuyield.decide.words import gpus
+from gpuyield.decide.words import gpus, rate
 from gpuyield.model.decision import DecisionStatus, Lever, LeverKind
 from gpuyield.units import format_duration
 
@@ -16,9 +16,7 @@ def buy(case: Case) -> Lever | None:
     shortage, offer = case.shortage, case.offer
     number = max(shortage.sufficient or shortage.at_least, offer.min_gpus)
     kind = offer.kind.replace("_", " ")
-    change = (
-        f"Buy {gpus(number, shortage.resource)} ({kind}, {offer.gpu_hour.amount} {offer.gpu_hour.currency} an hour)"
-    )
+    change = f"Buy {gpus(number, shortage.resource)} ({kind}, {rate(offer.gpu_hour)} {offer.gpu_hour.currency} an hour)"
     if shortage.sufficient is None:
         change += "; fewer are proven not to do, whether so many do is not known"
     if offer.lead_time_ms:
