@@ -109,7 +109,18 @@ def explain(
     if late:
         said.append(f"{plural(len(late), 'job').capitalize()} would end after the due time: {named(late)}.")
     said.extend(say_relaxation(one, clock) for one in relaxed)
+    said.extend(_left_out(case))
     return tuple(said)
+
+
+def _left_out(case: Case) -> list[str]:
+    """What the problem states and this planner does not use: said, so that nobody relies on it."""
+    said = []
+    if case.problem.quotas:
+        said.append("Queue quotas are not planned with: the plan may need more than a queue's quota.")
+    if any(task.job.restart_ms is not None for task in case.board.tasks):
+        said.append("Preemptible jobs are planned in one piece, and proofs allow for pauses.")
+    return said
 
 
 def _all_met(case: Case) -> str:

@@ -37,7 +37,7 @@ from gpuyield.plan.objective import (
 )
 from gpuyield.plan.profile import NEVER
 from gpuyield.plan.relax import relaxations
-from gpuyield.plan.schedule import Manner, Placement, Schedule, ShapeChoice, meets_all, merit_of
+from gpuyield.plan.schedule import Manner, Merit, Placement, Schedule, ShapeChoice, meets_all, merit_of
 
 DEFAULT_WORK = 250_000
 """Placements that a plan may try: a few seconds in plain Python."""
@@ -121,8 +121,7 @@ class _Maker:
     def _look(self) -> _Known:
         """List rules, then a proof that is cheap, then the exact lane, then whatever improves."""
         case = self.case
-        schedules = rule_schedules(case, self.budget, self._manners())
-        known = _Known(max(schedules, key=self._merit))
+        known = _Known(self._best_by_rule())
         if meets_all(case.board, known.schedule):
             return self._polished(known)
         if case.hard_impossible:
@@ -135,6 +134,25 @@ class _Maker:
             known.none_exists = found.none_exists
             known.certificate = prove(case, self.budget, known_none=found.none_exists)
         return known
+
+    def _best_by_rule(self) -> Schedule:
+        """The best of the list rules; a later manner has to be better in more than an earlier end."""
+        best: Schedule | None = None
+        for manner in self._manners():
+            schedules = rule_schedules(self.case, self.budget, (manner,))
+            found = max(schedules, key=self._merit)
+            if best is None or self._worth(found) > self._worth(best):
+                best = found
+            if all(len(task.modes) < 2 for task in self.case.board.tasks):
+                break
+        assert best is not None
+        return best
+
+    def _worth(self, schedule: Schedule) -> tuple[object, ...]:
+        """The merit without the end of the last job, unless that is the objective."""
+        *first, merit = self._merit(schedule)
+        assert isinstance(merit, Merit)
+        return (*first, merit.all_met, merit.weight_on_time, merit.run)
 
     def _make_best_of(self, known: _Known, needs: Sequence[GpuNeed]) -> list[GpuNeed]:
         """Not all deadlines are met yet: give up as little as possible; perhaps nothing, then needs shrink to that."""
@@ -185,9 +203,9 @@ class _Maker:
             return (merit.all_met, not schedule.missing(), -schedule.end_ms(), merit)
         return (merit.all_met, 0, merit)
 
-    def _cost(self, schedule: Schedule) -> Decimal:
+    def _cost(self, schedule: Schedule) -> Fraction:
         assert self.costs is not None
-        return sum((self.costs[one.mode] for one in schedule.placed if one is not None), start=Decimal(0))
+        return sum((self.costs[one.mode] for one in schedule.placed if one is not None), start=Fraction(0))
 
     def _needs(self, known: _Known) -> list[GpuNeed]:
         """The need of each GPU resource; with objective fewest-gpus that of the chosen one alone."""
@@ -234,7 +252,7 @@ class _Maker:
             case PlanObjective.MAKESPAN:
                 return makespan_objective(self.case, known.schedule, self.budget)
             case PlanObjective.CHEAPEST:
-                return ObjectiveValue(name="cheapest", value=Fraction(self._cost(known.schedule)), bound=None)
+                return ObjectiveValue(name="cheapest", value=self._cost(known.schedule), bound=None)
             case PlanObjective.FEWEST_GPUS:
                 need = needs[0]
                 return ObjectiveValue(

@@ -138,7 +138,7 @@ def _ruled_out(case: Case) -> bool:
     )
 
 
-def mode_costs(case: Case, prices: Mapping[str, Decimal]) -> dict[Mode, Decimal]:
+def mode_costs(case: Case, prices: Mapping[str, Decimal]) -> dict[Mode, Fraction]:
     """What each shape costs, at a price per unit of a resource and hour.
 
     Raises:
@@ -155,10 +155,10 @@ def mode_costs(case: Case, prices: Mapping[str, Decimal]) -> dict[Mode, Decimal]
     return {
         mode: sum(
             (
-                prices[case.board.resources[resource]] * amount * mode.duration_ms / HOUR_MS
+                Fraction(prices[case.board.resources[resource]]) * amount * Fraction(mode.duration_ms, HOUR_MS)
                 for resource, amount in mode.demand
             ),
-            start=Decimal(0),
+            start=Fraction(0),
         )
         for task in case.board.tasks
         for mode in task.modes

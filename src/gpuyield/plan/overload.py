@@ -21,7 +21,7 @@ from gpuyield.plan.windows import Windows
 Ints: TypeAlias = NDArray[np.int64]
 
 SCREENED_PAIRS = 1_500_000
-"""Left ends x jobs that one screening may look at; beyond, left ends are sampled evenly, then ever finer about the worst."""
+"""Left ends x jobs that one screening looks at; beyond, they are sampled evenly, then ever finer about the worst."""
 INT_LIMIT = 1 << 62
 
 

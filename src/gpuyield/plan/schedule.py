@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
+from fractions import Fraction
 
 from gpuyield.plan.board import Board, Mode, Steps, Task, in_order
 from gpuyield.plan.profile import NEVER, Profile
@@ -67,7 +68,7 @@ class Manner:
     choice: ShapeChoice = ShapeChoice.SLOWEST
     overrun: bool = False
     all_or_nothing: bool = False
-    cost: Callable[[Mode], Decimal] | None = None
+    cost: Callable[[Mode], Fraction] | None = None
 
 
 def serial_schedule(
