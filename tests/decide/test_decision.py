@@ -4,6 +4,8 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
+import pytest
+
 from gpuyield.decide.decide import decide
 from gpuyield.decide.document import decision_document, decision_inputs
 from gpuyield.model.decision import (
@@ -302,15 +304,34 @@ def test_the_same_inputs_give_the_same_bytes_and_the_digest_is_theirs() -> None:
     assert decision_document(one)["inputs_digest"] == inputs_digest(data)
 
 
-def test_the_certificate_is_accepted_by_the_independent_checker() -> None:
-    for given in (inputs(four(FOUR), prices=H100), inputs(four(THREE), prices=H100)):
-        decision = decide(given)
+DAY = Window(ORIGIN - DAY_MS, ORIGIN)
+CHECKED = {
+    "met": inputs(four(FOUR), prices=H100),
+    "short": inputs(four(THREE), prices=H100, coverage=Coverage(declared_gpu_ms=1, total_gpu_ms=3)),
+    "no price": inputs(four(THREE)),
+    "offer": inputs(
+        four(THREE), offers={"gpu": (Offer(kind="spot", gpu_hour=Money(Decimal("0.7"), "EUR"), min_gpus=8),)}
+    ),
+    "service": inputs(four(THREE), prices=H100, services=(ServiceHolding(name="chat", gpus={"gpu": 12}),)),
+    "hopeless": inputs(problem(job("long", THREE, FIVE), *four(THREE).jobs), prices=H100),
+    "wide": inputs(problem(job("wide", FOUR, gpus=6)), prices=H100),
+    "reclaimed": inputs(four(THREE), prices=H100, reclaimable={"gpu": 4}, holders=(holder(4, "gpu"),), window=DAY),
+    "reclaimed, not enough": inputs(
+        four(THREE), prices=H100, reclaimable={"gpu": 2}, holders=(holder(2, "gpu"),), window=DAY
+    ),
+    "idle without a price": inputs(None, holders=(holder(2),), window=DAY),
+    "other work": inputs(problem(job("a", FOUR), gpu=8), prices=H100, has_other_work=True),
+    "nothing": inputs(None),
+}
 
-        report = check(
-            decision_document(decision)["certificate"]["plan"], canonical_bytes(decision_inputs(decision)["plan"])
-        )
 
-        assert report.accepted, report.refused
+@pytest.mark.parametrize("name", CHECKED)
+def test_every_decision_is_accepted_by_the_independent_checker(name: str) -> None:
+    decision = decide(CHECKED[name])
+
+    report = check(decision_document(decision), canonical_bytes(decision_inputs(decision)))
+
+    assert report.accepted, report.refused
 
 
 def test_round_prices_are_said_as_prices() -> None:
