@@ -137,6 +137,28 @@ def test_what_the_source_has_forgotten_stays_in_the_ledger(ledger: Ledger, colle
     assert [one.window for one in coverage(ledger, "prometheus", ["2026-11-10"])] == [window]
 
 
+def test_a_series_that_was_taken_for_another_does_not_stay(
+    tmp_path: Path, ledger: Ledger, collected: Collector
+) -> None:
+    """In the morning nothing told that the pod is the exporter's; in the evening the same target renames labels."""
+    fresh, window, noon_ms = Ledger.create(tmp_path / "fresh"), day_window("2026-11-10"), START_MS + 12 * HOUR_MS
+    times = minutes(window.from_ms, window.to_ms, EVERY_5_MIN)
+    target = {"job": "gpu", "instance": "192.0.2.1:9400", "namespace": "monitoring", "pod": "metrics-aaaaa"}
+    made = [
+        *node(times),
+        card(((at, 50) for at in times), **target),
+        card(((at, 90) for at in times if at > noon_ms), uuid="GPU-2", **target, exported_pod="train-0"),
+    ]
+    with serving(made) as url:
+        collected(url, ledger, Window(START_MS, noon_ms), now_ms=noon_ms)
+        morning = set(ledger.read(SERIES)["pod"])
+        collected(url, ledger, window)
+        collected(url, fresh, window)
+
+    assert morning == {"metrics-aaaaa"}
+    assert ledger.digest() == fresh.digest()
+
+
 def test_before_the_first_day_the_gap_limit_is_read_too(ledger: Ledger, collected: Collector) -> None:
     second = day_window("2026-11-11")
     with serving(two_days(MINUTE_MS)) as url:

@@ -32,7 +32,7 @@ def test_what_is_there_now_is_seen(source_of: Connect) -> None:
     assert seen.has_pod_labels
     assert seen.owners == (OwnerSeen(namespace="team-a", kind="Job", name="train", devices=1),)
     assert seen.namespaces == ("team-a",)
-    assert seen.serving == (ServingSeen(namespace="support", pod="chat-0", model="llama-70b"),)
+    assert seen.serving == (ServingSeen(namespace="support", pod="chat-0", model="llama-70b", engine="vLLM"),)
     assert seen.queues == ("batch",)
     assert seen.has_prices
     assert seen.names["gpu_util"] == ("DCGM_FI_DEV_GPU_UTIL",)

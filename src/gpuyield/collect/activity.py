@@ -119,7 +119,8 @@ def _card(
     labels = one.raw.labels
     node = _node(labels, nodes, node_of_pod)
     slot = _first(labels, names.SLOT_LABELS)
-    card = _first(labels, names.CARD_LABELS) or (f"{node}/{slot}" if node and slot else "")
+    by_place = f"{node}/{slot}" if node and slot and not one.name.preview else ""
+    card = _first(labels, names.CARD_LABELS) or by_place
     if not card:
         return None
     pod, namespace, container = _workload(labels, is_renaming=_target(labels) in renaming)

@@ -209,11 +209,16 @@ def _notes(state: State, measured: list[Measured]) -> list[tuple[str, str]]:
         notes.append((NO_REQUESTS, "kube-state-metrics"))
     nodeless = sorted({one.card.card for one in measured if not one.card.node})
     if nodeless:
-        notes.append(("the node of cards is not known: no kube_pod_info resolves their host name", " ".join(nodeless)))
+        notes.append(("the node of cards is not known: no kube_pod_info resolves their host name", _few(nodeless)))
     doubtful = sorted({one.card.card for one in measured if np.isnan(one.values).any()})
     if doubtful:
-        notes.append(("samples that cannot be true were dropped", " ".join(doubtful)))
+        notes.append(("samples that cannot be true were dropped", _few(doubtful)))
     return notes
+
+
+def _few(cards: list[str]) -> str:
+    shown = " ".join(cards[:8])
+    return shown if len(cards) <= 8 else f"{shown} and {len(cards) - 8} more"
 
 
 def _names_used(covered: Iterable[Covered]) -> dict[str, str]:

@@ -57,8 +57,13 @@ def write_day(ledger: Ledger, source: str, read: DayRead) -> None:
     covered = read.covered
     fresh_series, fresh_samples = _tables(read.measured)
     ledger.update_day(SERIES, read.day, lambda old: _united_series(old, fresh_series))
-    places = _places(ledger.read(SERIES, days=[read.day]))
+    known = ledger.read(SERIES, days=[read.day])
+    places = _places(known)
     ledger.update_day(SAMPLES, read.day, lambda old: _united_samples(old, fresh_samples, places))
+    if len(known["series"]) > len(fresh_series["series"]):
+        used = np.unique(ledger.read(SAMPLES, days=[read.day], columns=["series"])["series"])
+        if not np.isin(known["series"], used).all():
+            ledger.update_day(SERIES, read.day, lambda old: _only(old, used))
     fresh_runs = runs.encode(read.observed, gap_limit_ms=covered.gap_limit_ms)
     changed_rule = any(one.gap_limit_ms != covered.gap_limit_ms for one in coverage(ledger, source, [read.day]))
 
@@ -97,6 +102,12 @@ def _tables(measured: Sequence[Measured]) -> tuple[_Columns, _Columns]:
 def _united_series(old: _Columns, fresh: _Columns) -> Columns:
     kept = ~np.isin(old["series"], fresh["series"])
     return {name: np.concatenate([old[name][kept], fresh[name]]) for name in SERIES.columns}
+
+
+def _only(series: _Columns, used: npt.NDArray[np.int64]) -> Columns:
+    """Without series that an earlier reading took for others and that have no sample left."""
+    kept = np.isin(series["series"], used)
+    return {name: series[name][kept] for name in SERIES.columns}
 
 
 def _united_samples(old: _Columns, fresh: _Columns, places: dict[int, int]) -> Columns:

@@ -1,6 +1,6 @@
 """A look around a metrics store: what is there, since when, and what is missing. Nothing is kept.
 
-It reads the last minutes, and for the age of the store an hour here and there.
+It reads the last minutes before the newest sample, and for the age of the store an hour here and there.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from gpuyield.collect import names
 from gpuyield.collect.activity import Found, Measured, hosts_that_are_no_nodes, map_cards, read_activity
 from gpuyield.collect.collect import SETTLE_MS, SOURCE
-from gpuyield.collect.prometheus import Build, Prometheus
+from gpuyield.collect.look_scrapes import Scrapes, scrapes_of_cards, scrapes_of_nodes
+from gpuyield.collect.prometheus import Build, Prometheus, RawSeries
 from gpuyield.collect.state import Question, State, read_pod_nodes, read_state
 from gpuyield.ledger.tables import Activity, RunKind
 from gpuyield.model.gpu import flavor_of
@@ -21,18 +22,31 @@ from gpuyield.units import DAY_MS, HOUR_MS, MINUTE_MS, Window
 _LAST_MS = 10 * MINUTE_MS
 _OLDEST_MS = 512 * DAY_MS
 
-_SERVING = ("vllm:num_requests_running", "sglang:num_running_reqs", "nv_inference_request_success")
-_QUEUES = ("kueue_pending_workloads",)
+_ENGINES: Mapping[str, tuple[str, ...]] = {
+    "vLLM": ("vllm:num_requests_running", "kserve_vllm:num_requests_running"),
+    "SGLang": ("sglang:num_running_reqs",),
+    "TGI": ("tgi_queue_size", "tgi_request_count"),
+    "Triton": ("nv_inference_request_success", "nv_inference_count"),
+}
+_SERVING = tuple(name for told in _ENGINES.values() for name in told)
+_QUEUES = ("kueue_pending_workloads", "kueue_admitted_active_workloads")
 _PRICES = ("node_gpu_hourly_cost",)
+_HOLDERS = (RunKind.POD_REQUEST, RunKind.POD_INIT_REQUEST)
+
+_TELLING: tuple[str, ...] = (
+    *(one.name for one in (*names.NODE_DEVICE_NAMES, *names.REQUEST_NAMES)),
+    *(one.name for one in names.ACTIVITY_NAMES if not one.preview),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class ServingSeen:
-    """A server of a model with metrics: its pods' namespace, one of its pods, and the model's name."""
+    """A server of a model with metrics: its pods' namespace, one of its pods, the model's name, and the engine."""
 
     namespace: str
     pod: str
     model: str
+    engine: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -51,9 +65,14 @@ class Look:
 
     build: Build
     window: Window
-    """The minutes that were read."""
+    """The minutes that were read: before now, or before the newest sample where it is older."""
     first_ms: int | None
     """The oldest time with samples, to the hour; None where there are none."""
+    newest_ms: int | None
+    """The newest sample of what tells of GPUs."""
+    clock_ahead_ms: int | None
+    """How far the store's clock is ahead of ours, to the second; None where it does not tell."""
+    scrapes: tuple[Scrapes, ...]
     names: Mapping[str, tuple[str, ...]]
     """Kind of fact -> metrics that tell it now."""
     missing: tuple[str, ...]
@@ -77,13 +96,16 @@ class Look:
 
 
 def look(source: Prometheus, *, now_ms: int) -> Look:
-    """What is there now.
+    """What is there now; where the store ends earlier, what was there at its end.
 
     Raises:
         SourceError: Out of reach, refusing, or answering nonsense.
     """
     build = source.build()
-    window = Window(now_ms - SETTLE_MS - _LAST_MS, now_ms - SETTLE_MS)
+    server_ms = source.server_ms()
+    newest_ms = newest(source, now_ms=now_ms)
+    end_ms = now_ms - SETTLE_MS if newest_ms is None else min(now_ms - SETTLE_MS, newest_ms + 1)
+    window = Window(end_ms - _LAST_MS, end_ms)
     present = source.names((*names.ALL_NAMES, *_SERVING, *_QUEUES, *_PRICES), window)
     question = Question(source=source, present=frozenset(present), window=window)
     state, found = read_state(question), read_activity(question)
@@ -98,6 +120,9 @@ def look(source: Prometheus, *, now_ms: int) -> Look:
         build=build,
         window=window,
         first_ms=_first_ms(question, used),
+        newest_ms=newest_ms,
+        clock_ahead_ms=None if server_ms is None else _whole_seconds(server_ms - now_ms),
+        scrapes=_scrapes(question, used, found),
         names=used,
         missing=tuple(kind for kind in (*Activity, *RunKind) if kind not in used),
         cards=len({one.card.card for one in measured}),
@@ -109,6 +134,53 @@ def look(source: Prometheus, *, now_ms: int) -> Look:
         has_prices=any(_read(question, name) for name in _PRICES),
         pod_labels=tuple(key for key, _ in sorted(labels.items(), key=lambda one: (-one[1], one[0]))),
     )
+
+
+def newest(source: Prometheus, *, now_ms: int) -> int | None:
+    """The newest sample of what tells of GPUs; None where there is none.
+
+    The last hour is asked first; then days, in which the store's index knows the names at all.
+    """
+    last = _newest_in(source, Window(now_ms - HOUR_MS, now_ms + MINUTE_MS))
+    if last is not None:
+        return last
+    near_ms = now_ms - HOUR_MS
+    for days in (1, 8, 64, _OLDEST_MS // DAY_MS):
+        far_ms = now_ms - days * DAY_MS
+        if source.names(_TELLING, Window(far_ms, near_ms)):
+            for at_ms in range(near_ms, far_ms, -DAY_MS):
+                last = _newest_in(source, Window(max(far_ms, at_ms - DAY_MS), at_ms))
+                if last is not None:
+                    return last
+        near_ms = far_ms
+    return None
+
+
+def _newest_in(source: Prometheus, window: Window) -> int | None:
+    there = source.names(_TELLING, window)
+    ends = [
+        int(one.ts_ms[-1]) for name in _TELLING if name in there for one in source.raw(name, _only_gpus(name), window)
+    ]
+    return max(ends, default=None)
+
+
+def _whole_seconds(length_ms: int) -> int:
+    """The clock of an HTTP answer has no more than seconds: less than two of them are none."""
+    return 0 if abs(length_ms) < 2000 else length_ms // 1000 * 1000
+
+
+def _scrapes(question: Question, used: Mapping[str, tuple[str, ...]], found: Iterable[Found]) -> tuple[Scrapes, ...]:
+    told = []
+    for kind in (RunKind.NODE_CAPACITY, RunKind.NODE_ALLOCATABLE):
+        if kind in used:
+            name = used[kind][0]
+            told.append(scrapes_of_nodes(name, question.source.raw(name, _only_gpus(name), question.window)))
+            break
+    by_name: dict[str, list[RawSeries]] = {}
+    for one in found:
+        by_name.setdefault(one.name.name, []).append(one.raw)
+    told += [scrapes_of_cards(name, series) for name, series in list(by_name.items())[:1]]
+    return tuple(told)
 
 
 def _cards(question: Question, state: State, found: list[Found]) -> list[Measured]:
@@ -153,12 +225,13 @@ def _owners(state: State) -> tuple[OwnerSeen, ...]:
 
 def _serving(question: Question) -> tuple[ServingSeen, ...]:
     seen: dict[tuple[str, str], ServingSeen] = {}
-    for labels in (found for name in _SERVING for found in _read(question, name)):
-        namespace = labels.get("exported_namespace") or labels.get("namespace", "")
-        model = labels.get("model_name") or labels.get("model", "")
-        pod = labels.get("exported_pod") or labels.get("pod", "")
-        one = ServingSeen(namespace=namespace, pod=pod, model=model)
-        seen[namespace, model] = min(seen.get((namespace, model), one), one)
+    for engine, told in _ENGINES.items():
+        for labels in (found for name in told for found in _read(question, name)):
+            namespace = labels.get("exported_namespace") or labels.get("namespace", "")
+            model = labels.get("model_name") or labels.get("model", "")
+            pod = labels.get("exported_pod") or labels.get("pod", "")
+            one = ServingSeen(namespace=namespace, pod=pod, model=model, engine=engine)
+            seen[namespace, model] = min(seen.get((namespace, model), one), one)
     return tuple(sorted(seen.values()))
 
 
@@ -174,21 +247,26 @@ def _read(question: Question, name: str) -> list[dict[str, str]]:
 
 
 def _first_ms(question: Question, used: Mapping[str, tuple[str, ...]]) -> int | None:
-    """The oldest hour with samples of a metric that is there now, found by halving."""
-    kinds = [kind for kind in (RunKind.NODE_CAPACITY, *Activity, RunKind.POD_REQUEST) if kind in used]
+    """The oldest hour with samples of a metric that is there now: the farthest of doubled distances, then halved."""
+    kinds = [kind for kind in (RunKind.NODE_CAPACITY, *Activity, *_HOLDERS) if kind in used]
     if not kinds:
         return None
     name = used[kinds[0]][0]
-    matchers = (f'resource=~"{names.GPU_RESOURCES}"',) if kinds[0] == RunKind.NODE_CAPACITY else ()
 
     def has_samples(back_ms: int) -> bool:
         end_ms = question.window.to_ms - back_ms
-        return end_ms > HOUR_MS and bool(question.source.raw(name, matchers, Window(end_ms - HOUR_MS, end_ms)))
+        hour = Window(end_ms - HOUR_MS, end_ms)
+        return end_ms > HOUR_MS and bool(question.source.raw(name, _only_gpus(name), hour))
 
-    known_ms, reach_ms = 0, DAY_MS
-    while reach_ms <= _OLDEST_MS and has_samples(reach_ms):
-        known_ms, reach_ms = reach_ms, 2 * reach_ms
-    while reach_ms - known_ms > HOUR_MS:
-        middle_ms = (known_ms + reach_ms) // 2
-        known_ms, reach_ms = (middle_ms, reach_ms) if has_samples(middle_ms) else (known_ms, middle_ms)
+    reaches = [HOUR_MS << doubled for doubled in range(32) if HOUR_MS << doubled <= _OLDEST_MS]
+    # All of them are asked: a hole in the past is not its beginning.
+    known_ms = max((reach for reach in reaches if has_samples(reach)), default=0)
+    beyond_ms = max(HOUR_MS, 2 * known_ms)
+    while beyond_ms - known_ms > HOUR_MS:
+        middle_ms = (known_ms + beyond_ms) // 2
+        known_ms, beyond_ms = (middle_ms, beyond_ms) if has_samples(middle_ms) else (known_ms, middle_ms)
     return question.window.to_ms - known_ms - HOUR_MS
+
+
+def _only_gpus(name: str) -> tuple[str, ...]:
+    return next((one.matchers for one in names.STATE_NAMES if one.name == name), ())
