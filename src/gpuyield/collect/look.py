@@ -139,11 +139,12 @@ def look(source: Prometheus, *, now_ms: int) -> Look:
 def newest(source: Prometheus, *, now_ms: int) -> int | None:
     """The newest sample of what tells of GPUs; None where there is none.
 
-    The last hour is asked first; then days, in which the store's index knows the names at all.
+    The last minutes are asked first, then the hour; then days, in which the store's index knows the names at all.
     """
-    last = _newest_in(source, Window(now_ms - HOUR_MS, now_ms + MINUTE_MS))
-    if last is not None:
-        return last
+    for back_ms in (_LAST_MS, HOUR_MS):
+        last = _newest_in(source, Window(now_ms - back_ms, now_ms + MINUTE_MS))
+        if last is not None:
+            return last
     near_ms = now_ms - HOUR_MS
     for days in (1, 8, 64, _OLDEST_MS // DAY_MS):
         far_ms = now_ms - days * DAY_MS

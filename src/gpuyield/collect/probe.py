@@ -1,0 +1,220 @@
+"""Ask a cluster's API server, with read verbs only, what there is to read: services, and Kueue's queues."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from gpuyield.collect import endpoint as endpoints
+from gpuyield.collect.http import HttpClient, Patience
+from gpuyield.collect.kubeconfig import find_cluster
+from gpuyield.errors import SourceError
+from gpuyield.model.evidence import Gap
+
+PATIENCE = Patience(connect_s=3.0, read_s=10.0, total_s=30.0, attempts=2)
+"""For looking around: what does not answer soon is passed over."""
+
+_PAGE = "500"
+_KUEUE = "kueue.x-k8s.io"
+_Shape = TypeVar("_Shape")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceSeen:
+    """A service of the cluster; `ports` are numbers by name ("" where it has none)."""
+
+    namespace: str
+    name: str
+    ports: tuple[tuple[str, int], ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    selector: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KueueSeen:
+    """Kueue's version of its API, and its cluster queues by name (None: they may not be listed)."""
+
+    version: str
+    cluster_queues: tuple[str, ...] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterSeen:
+    """What a context may read of its cluster."""
+
+    context: str
+    services: tuple[ServiceSeen, ...]
+    kueue: KueueSeen | None
+    gaps: tuple[Gap, ...] = ()
+
+
+class _Meta(msgspec.Struct):
+    name: str = ""
+    namespace: str = ""
+    labels: dict[str, str] | None = None
+
+
+class _Port(msgspec.Struct):
+    port: int = 0
+    name: str = ""
+
+
+class _Spec(msgspec.Struct):
+    ports: list[_Port] | None = None
+    selector: dict[str, str] | None = None
+
+
+class _Item(msgspec.Struct):
+    metadata: _Meta = msgspec.field(default_factory=_Meta)
+    spec: _Spec = msgspec.field(default_factory=_Spec)
+
+
+class _Named(msgspec.Struct):
+    metadata: _Meta = msgspec.field(default_factory=_Meta)
+
+
+class _ListMeta(msgspec.Struct, rename={"further": "continue"}):
+    further: str = ""
+
+
+class _Services(msgspec.Struct):
+    items: list[_Item] | None = None
+    metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
+
+
+class _Queues(msgspec.Struct):
+    items: list[_Named] | None = None
+    metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
+
+
+class _Version(msgspec.Struct):
+    version: str = ""
+
+
+class _Group(msgspec.Struct, rename={"preferred": "preferredVersion"}):
+    preferred: _Version = msgspec.field(default_factory=_Version)
+
+
+_SERVICES = msgspec.json.Decoder(_Services)
+_QUEUES = msgspec.json.Decoder(_Queues)
+_GROUP = msgspec.json.Decoder(_Group)
+
+
+class Forbidden(SourceError):
+    """The API server does not let this context list something."""
+
+
+class ApiServer:
+    """Reads lists of one cluster; `context` is its name in messages."""
+
+    def __init__(self, context: str, http: HttpClient) -> None:
+        self.context = context
+        self.http = http
+
+    def services(self) -> list[ServiceSeen]:
+        """All services of all namespaces.
+
+        Raises:
+            SourceError: Out of reach, or not allowed (`Forbidden`).
+        """
+        found: list[ServiceSeen] = []
+        further = ""
+        while True:
+            page = self._list("/api/v1/services", "services", _SERVICES, further)
+            for one in page.items or ():
+                meta, spec = one.metadata, one.spec
+                found.append(
+                    ServiceSeen(
+                        namespace=meta.namespace,
+                        name=meta.name,
+                        ports=tuple((port.name, port.port) for port in spec.ports or ()),
+                        labels=meta.labels or {},
+                        selector=spec.selector or {},
+                    )
+                )
+            further = page.metadata.further
+            if not further:
+                return found
+
+    def kueue(self) -> str | None:
+        """The preferred version of Kueue's API; None where it is not installed.
+
+        Raises:
+            SourceError: Out of reach, or not allowed.
+        """
+        answer = self.http.get(f"/apis/{_KUEUE}")
+        if answer.status == 404:
+            return None
+        if answer.status != 200:
+            raise self.http.refuse(answer)
+        return self.http.json_of(answer, _GROUP).preferred.version
+
+    def cluster_queues(self, version: str) -> tuple[str, ...]:
+        """Names of Kueue's cluster queues.
+
+        Raises:
+            SourceError: Out of reach, or not allowed (`Forbidden`).
+        """
+        found: list[str] = []
+        further = ""
+        while True:
+            path = f"/apis/{_KUEUE}/{version}/clusterqueues"
+            page = self._list(path, f"clusterqueues.{_KUEUE}", _QUEUES, further)
+            found += [one.metadata.name for one in page.items or ()]
+            further = page.metadata.further
+            if not further:
+                return tuple(sorted(found))
+
+    def _list(self, path: str, what: str, decoder: msgspec.json.Decoder[_Shape], further: str) -> _Shape:
+        query = {"limit": _PAGE, **({"continue": further} if further else {})}
+        answer = self.http.get(path, query)
+        if answer.status in (401, 403):
+            raise Forbidden(
+                f"Context {self.context} may not list {what} ({answer.status}).",
+                fix="Missing: get, list, watch. The read-only role is in deploy/."
+                if answer.status == 403
+                else "Its token is not accepted; log in again, or fetch the kubeconfig again.",
+            )
+        if answer.status != 200:
+            raise self.http.refuse(answer)
+        return self.http.json_of(answer, decoder)
+
+
+def api_server(context: str | None, *, environment: Mapping[str, str], home: Path) -> ApiServer:
+    """A connection to the API server of a context, else of the current one, else of the pod we run in.
+
+    Raises:
+        DeclarationError: No such context, or a way in that is not ours.
+    """
+    cluster = find_cluster(context, environment=environment, home=home)
+    where = endpoints.endpoint(
+        product="the API server",
+        url=cluster.server,
+        declared_at=f"context {cluster.name}",
+        secrets=cluster.secrets,
+        hint=f"Does kubectl --context {cluster.name} version answer?",
+    )
+    return ApiServer(cluster.name, HttpClient(replace(where, ca_pem=cluster.ca_pem), patience=PATIENCE))
+
+
+def probe(server: ApiServer) -> ClusterSeen:
+    """What the context may see; Kueue's queues that it may not list are a gap.
+
+    Raises:
+        SourceError: The API server is out of reach, or services may not be listed (`Forbidden`).
+    """
+    services = tuple(server.services())
+    gaps: list[Gap] = []
+    kueue = None
+    try:
+        version = server.kueue()
+        if version is not None:
+            kueue = KueueSeen(version=version, cluster_queues=None)
+            kueue = KueueSeen(version=version, cluster_queues=server.cluster_queues(version))
+    except SourceError as err:
+        gaps.append(Gap(reason=f"{err.mistakes[0].what} {err.mistakes[0].fix}".strip(), where="Kueue"))
+    return ClusterSeen(context=server.context, services=services, kueue=kueue, gaps=tuple(gaps))
