@@ -44,7 +44,7 @@ def mutant(document: Document, inputs: Inputs, rng: Random) -> tuple[Document, I
     document, inputs = copy.deepcopy(document), copy.deepcopy(inputs)
     for _ in range(rng.choice([1, 1, 1, 2])):
         target: Any = inputs if rng.random() < 0.25 else document
-        paths = list(_paths(target, ()))
+        paths = list(paths(target, ()))
         if not paths:
             continue
         # A search tree has many nodes: give the other claims the same chance.
@@ -55,13 +55,13 @@ def mutant(document: Document, inputs: Inputs, rng: Random) -> tuple[Document, I
     return document, inputs
 
 
-def _paths(value: Any, path: Path) -> Iterator[Path]:
+def paths(value: Any, path: Path) -> Iterator[Path]:
     if path:
         yield path
     children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, child in children:
         if key not in UNJUDGED and key != "inputs_digest":
-            yield from _paths(child, (*path, key))
+            yield from paths(child, (*path, key))
 
 
 def _change(root: Any, path: Path, rng: Random, *, is_input: bool) -> None:
@@ -199,7 +199,7 @@ def _slid(document: Document, inputs: Inputs, rng: Random) -> bool:
     job["segments"] = [[moment(inputs, at) for at in ends]]
     slack_ms = source["deadline_ms"] - ends[1]
     job["slack_s"] = slack_ms // 1000 if slack_ms % 1000 == 0 else slack_ms / 1000
-    return source["due_ms"] is None
+    return bool(source["due_ms"] is None)
 
 
 def _renamed(document: Document, inputs: Inputs, rng: Random) -> bool:

@@ -6,7 +6,7 @@ from fractions import Fraction
 from typing import Any
 
 from verify import brute
-from verify.brute import UNIT_MS, Inputs, Option, amount, options, units
+from verify.brute import UNIT_MS, Inputs, Option, amount, options
 
 MOST_NODES = 3_000
 Domain = dict[str, list[Option]]
@@ -183,6 +183,41 @@ class _Grower:
         return all(self.grow(inputs, prune(inputs, {**found, name: part}), decided, missed) for part in parts)
 
 
-def unit_of(value_ms: int) -> int:
-    """Whole units."""
-    return units(value_ms)
+def priced_bound(inputs: Inputs, prices: dict[str, list[int]], scale: int, *, hard_only: bool) -> tuple[Fraction, int]:
+    """The weight that these prices (per unit of one hour) allow on time, and how many jobs it speaks of.
+
+    With `hard_only` every job with a deadline weighs 1. The bound is a sum of weights of jobs that can be run at all.
+    """
+    worth = Fraction(0)
+    for name, listed in prices.items():
+        worth += Fraction(sum(p * amount(inputs["capacity"], name, at) * UNIT_MS for at, p in enumerate(listed)), scale)
+    weights: list[Fraction] = []
+    count = 0
+    for job in inputs["jobs"]:
+        ends = [
+            job[key] for key in (("deadline_ms",) if hard_only else ("deadline_ms", "due_ms")) if job[key] is not None
+        ]
+        if not ends:
+            continue
+        count += 1
+        weight = Fraction(1) if hard_only else Fraction(job["weight"])
+        alone = [one if one["id"] == job["id"] else {**one, "deadline_ms": None} for one in inputs["jobs"]]
+        found = domains(inputs if hard_only else {**inputs, "jobs": alone})[job["id"]]
+        costs = [
+            sum(
+                Fraction(prices[name][unit] * need * UNIT_MS, scale)
+                for name, need in job["shapes"][at]["demand"].items()
+                for low, high in segments
+                for unit in range(max(0, low), high)
+                if name in prices and unit < len(prices[name])
+            )
+            for at, segments in found
+            if segments[-1][1] * UNIT_MS <= min(ends)
+        ]
+        if costs:
+            weights.append(weight)
+            worth += max(Fraction(0), weight - min(costs))
+    reachable = {Fraction(0)}
+    for weight in weights:
+        reachable |= {one + weight for one in reachable}
+    return max((one for one in reachable if one <= worth), default=Fraction(0)), count

@@ -16,6 +16,7 @@ from typing import Any
 from verify import brute
 from verify.brute import UNIT_MS, Inputs, amount
 from verify.documents import without
+from verify.trees import binds, domains, priced_bound
 
 Segments = list[tuple[int, int]]
 Runs = dict[str, tuple[dict[str, Any], Segments]]
@@ -109,7 +110,7 @@ class _Truth:
                 for need in shape["demand"].values():
                     whole(need)
             for key in ("release_ms", "deadline_ms", "due_ms", "restart_ms", "started_ms", "pinned_ms"):
-                claim(job[key] is None and key != "release_ms" or type(job[key]) is int, key)
+                claim((job[key] is None and key != "release_ms") or type(job[key]) is int, key)
         for steps in self.inputs["capacity"].values():
             claim(all(type(x) is int for step in steps for x in step), "capacity")
             claim(all(a[0] < b[0] for a, b in pairwise(steps)), "capacity order")
@@ -457,8 +458,6 @@ class Certificate:
 
     def alone(self, name: str) -> list[Any]:
         """All runs of a job that keep deadlines and order, whatever the capacity."""
-        from verify.trees import domains
-
         return domains(self.inputs)[name] or domains({**self.inputs, "capacity": self.endless()})[name]
 
     def endless(self) -> dict[str, Any]:
@@ -473,8 +472,6 @@ class Certificate:
         return sum(max(0, min(high, b * UNIT_MS) - max(low, a * UNIT_MS)) for low, high in spans for a, b in segments)
 
     def spans(self, stated: dict[str, Any]) -> None:
-        from verify.trees import binds
-
         spans = [(stated["from_ms"], stated["to_ms"])] if stated["kind"] == "interval" else stated["windows"]
         spans = [(whole(a), whole(b)) for a, b in spans]
         claim(all(a < b for a, b in spans) and all(a[1] <= b[0] for a, b in pairwise(spans)) and bool(spans), "spans")
@@ -615,47 +612,12 @@ class Certificate:
     def prices(self, stated: dict[str, Any]) -> None:
         bucket, scale = whole(stated["bucket_ms"], 1), whole(stated["scale"], 1)
         prices = {name: [whole(price) for price in listed] for name, listed in stated["prices"].items()}
-        claim(bucket == UNIT_MS, "this checker knows buckets of one unit")
-        worth = Fraction(0)
-        for name, listed in prices.items():
-            have = (price * amount(self.inputs["capacity"], name, at) * UNIT_MS for at, price in enumerate(listed))
-            worth += Fraction(sum(have), scale)
-        weights = []
-        for name, job in self.jobs.items():
-            keys = ("deadline_ms",) if self.share is None else ("deadline_ms", "due_ms")
-            ends = [job[key] for key in keys if job[key] is not None]
-            if not ends:
-                continue
-            weight = Fraction(1) if self.share is None else Fraction(job["weight"])
-            costs = [
-                sum(
-                    Fraction(prices.get(r, [])[u] * need * UNIT_MS, scale)
-                    for r, need in job["shapes"][at]["demand"].items()
-                    for a, b in segments
-                    for u in range(max(0, a), b)
-                    if u < len(prices.get(r, []))
-                )
-                for at, segments in self.priced_runs(name)
-                if segments[-1][1] * UNIT_MS <= min(ends)
-            ]
-            if costs:
-                weights.append(weight)
-                worth += max(Fraction(0), weight - min(costs))
-        reachable = {Fraction(0)}
-        for weight in weights:
-            reachable |= {one + weight for one in reachable}
-        best = max((one for one in reachable if one <= worth), default=Fraction(0))
+        if bucket != UNIT_MS:
+            raise NotImplementedError("buckets other than one unit")
+        best, jobs = priced_bound(self.inputs, prices, scale, hard_only=self.share is None)
         claim(Fraction(stated["bound"]) >= best, "bound")
         if self.share is None:
-            claim(Fraction(stated["bound"]) < len(weights), "bound proves nothing")
+            claim(Fraction(stated["bound"]) < jobs, "bound proves nothing")
         else:
             total = brute.timed_weight(self.inputs)
             claim(Fraction(stated["bound"]) <= Fraction(self.share) * total + Fraction(1, 10**8), "bound is too weak")
-
-    def priced_runs(self, name: str) -> list[Any]:
-        if self.share is None:
-            return self.alone(name)
-        jobs = [job if job["id"] == name else {**job, "deadline_ms": None} for job in self.inputs["jobs"]]
-        from verify.trees import domains
-
-        return domains({**self.inputs, "jobs": jobs})[name]

@@ -214,7 +214,7 @@ class _Judge:
                 raise Refused("objective.bound is no share.")
             if value is not None and share < value and not near(share, value):
                 raise Refused("objective.bound is below objective.value.")
-            obvious = share + TOLERANCE >= attainable_share(self.view.open_problem)
+            obvious = share + TOLERANCE >= 1 or share + TOLERANCE >= attainable_share(self.view.open_problem)
             proofs.prove(claim, proofs.question_of_weight(share), obvious=obvious)
             return share
         if name == "fewest-gpus":

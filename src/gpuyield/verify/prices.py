@@ -164,24 +164,43 @@ def _cheapest(till: _Till, question: Question, run: _Run) -> int | None:
 
 
 def _cheapest_start(till: _Till, shape: Shape, head: int, last: int) -> int:
+    """The least over all starts; the price is linear in the start while neither end crosses a bucket's edge."""
     prices, sums = till.lists(shape.demand)
-    bucket, duration = till.tariff.bucket_ms, shape.duration_ms
-    count = len(prices)
+    bucket, duration, count = till.tariff.bucket_ms, shape.duration_ms, len(prices)
+    if last >= count * bucket:
+        return 0
 
     def until(at_ms: int) -> int:
         if at_ms <= 0:
             return 0
-        whole_buckets, rest = divmod(at_ms, bucket)
-        return sums[count] if whole_buckets >= count else sums[whole_buckets] + prices[whole_buckets] * rest
+        at, rest = divmod(at_ms, bucket)
+        return sums[count] if at >= count else sums[at] + prices[at] * rest
 
-    if last >= count * bucket:
-        return 0
-    # The price of a run is linear in its start while neither end crosses a bucket's edge.
-    first, final = head // bucket + 1, -(-last // bucket)
-    starts = [head, last, *range(max(0, first) * bucket, final * bucket, bucket)]
-    first, final = (head + duration) // bucket + 1, -(-(last + duration) // bucket)
-    starts += [edge - duration for edge in range(max(0, first) * bucket, min(count + 1, final) * bucket, bucket)]
-    return min(until(start + duration) - until(start) for start in starts)
+    found = [until(head + duration) - until(head), until(last + duration) - until(last)]
+    over, rest = divmod(duration, bucket)
+    first, final = max(0, head // bucket + 1), -(-last // bucket)
+    if first < final:  # Starts on an edge; those whose end lies beyond the last bucket pay what is left of the sum.
+        inside = min(final, max(first, count - over))
+        found += _started_on_edges(prices, sums, first, inside, over, rest)
+        if inside < final:
+            found.append(sums[count] - sums[final - 1])
+    first, final = max(over + 1, (head + duration) // bucket + 1), min(count + 1, -(-(last + duration) // bucket))
+    if rest and first < final:
+        found += _ended_on_edges(prices, sums, first, final, over, bucket - rest)
+    return min(found)
+
+
+def _started_on_edges(prices: list[int], sums: list[int], first: int, final: int, over: int, rest: int) -> list[int]:
+    ends = zip(sums[first + over : final + over], prices[first + over : final + over], sums[first:final], strict=True)
+    return [before + price * rest - begun for before, price, begun in ends]
+
+
+def _ended_on_edges(prices: list[int], sums: list[int], first: int, final: int, over: int, into: int) -> list[int]:
+    low, high = first - over - 1, final - over - 1
+    return [
+        ended - before - price * into
+        for ended, before, price in zip(sums[first:final], sums[low:high], prices[low:high], strict=True)
+    ]
 
 
 def _cheapest_parts(till: _Till, shape: Shape, head: int, end: int) -> int:

@@ -21,14 +21,14 @@ _INSTANT = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?Z", re.A
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def decode(data: bytes) -> Any:
+def decode(data: bytes, *, with_floats: bool = True) -> Any:
     """The value of JSON text; NaN, infinities, twice the same key and what is no UTF-8 are refused."""
     try:
         return json.loads(
             data.decode("utf-8"),
             object_pairs_hook=_object,
             parse_constant=_no_constant,
-            parse_float=_finite,
+            parse_float=_finite if with_floats else _no_float,
         )
     except RecursionError as err:
         raise Refused("It is nested too deeply.") from err
@@ -91,7 +91,7 @@ def decimal(value: Any, where: str) -> Fraction:
     """A decimal string, exactly."""
     if not isinstance(value, str) or not _DECIMAL.fullmatch(value):
         raise Refused(f"{where} is {_kind(value)}, not a decimal string.")
-    return Fraction(value)
+    return Fraction(int(value)) if value.isdecimal() else Fraction(value)
 
 
 def choice(value: Any, where: str, choices: tuple[str, ...]) -> str:
@@ -118,6 +118,8 @@ def instant(value: Any, where: str) -> int:
 
 def seconds_ms(value: Any, where: str) -> int:
     """Milliseconds of a number of seconds; it must be a whole number of them."""
+    if type(value) is int:
+        return whole(value, where) * 1000
     exact = number(value, where) * 1000
     nearest = round(exact)
     if abs(exact - nearest) > Fraction(1, 1000):
@@ -134,6 +136,10 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _no_constant(word: str) -> Any:
     raise ValueError(f"{word} is no number")
+
+
+def _no_float(digits: str) -> float:
+    raise ValueError(f"{digits[:40]} is no integer")
 
 
 def _finite(digits: str) -> float:
