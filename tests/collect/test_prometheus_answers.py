@@ -212,6 +212,12 @@ def test_a_login_page_in_the_place_of_a_server_is_told(source_of: Connect) -> No
         source_of(talk.url).build()
 
 
+def test_endless_nesting_is_an_error(source_of: Connect) -> None:
+    body = b'{"status":"success","data":' + b"[" * 200_000
+    with answering([Said(body=body)]) as talk, pytest.raises(SourceError):
+        source_of(talk.url).build()
+
+
 def test_a_role_that_may_not_send_forms_is_asked_by_get(source_of: Connect) -> None:
     whole = prometheus_double(UP)
 

@@ -184,7 +184,7 @@ class HttpClient:
                 where=where,
                 fix=f"Is it really {self.where.product}? Check {self.where.declared_at}.",
             ) from err
-        except (msgspec.DecodeError, UnicodeDecodeError) as err:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as err:
             cut = "truncated" in str(err)
             raise SourceError(
                 f"{product} answered JSON that is cut off after {len(body):,} bytes."

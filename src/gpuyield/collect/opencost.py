@@ -27,6 +27,7 @@ SOURCE = "opencost"
 _SETTLE_MS = HOUR_MS
 """A window that is not long over gives negative hours."""
 
+_ABSURD = Decimal(10) ** 12
 _PREFIXES = ("", "/model")
 _Shape = TypeVar("_Shape")
 
@@ -277,11 +278,11 @@ def _node(asset: _Asset, asked: Window) -> NodeAsset:
         node=asset.properties.name,
         window=_window(asset.start, asset.end) or _span(asset.window) or asked,
         labels=asset.labels or {},
-        gpu_count=asset.gpu_count,
-        gpu_hours=asset.gpu_hours,
-        gpu_cost=asset.gpu_cost,
-        adjustment=asset.adjustment,
-        total_cost=asset.total_cost,
+        gpu_count=_amount(asset.gpu_count),
+        gpu_hours=_amount(asset.gpu_hours),
+        gpu_cost=_amount(asset.gpu_cost),
+        adjustment=_amount(asset.adjustment),
+        total_cost=_amount(asset.total_cost),
     )
 
 
@@ -293,11 +294,16 @@ def _allocation(name: str, row: _Row) -> AllocationRow:
         pod=properties.pod,
         node=properties.node,
         window=_window(row.start, row.end) or _span(row.window),
-        minutes=row.minutes,
-        gpu_hours=row.gpu_hours,
-        gpu_cost=row.gpu_cost,
-        total_cost=row.total_cost,
+        minutes=_amount(row.minutes),
+        gpu_hours=_amount(row.gpu_hours),
+        gpu_cost=_amount(row.gpu_cost),
+        total_cost=_amount(row.total_cost),
     )
+
+
+def _amount(stated: Decimal | None) -> Decimal | None:
+    """The amount; None for what is no number or beyond all hours and money."""
+    return stated if stated is not None and stated.is_finite() and abs(stated) < _ABSURD else None
 
 
 def _span(span: _Span | None) -> Window | None:

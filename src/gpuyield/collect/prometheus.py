@@ -205,9 +205,14 @@ class Prometheus:
         data = self._data(answer, expression)
         if data.result_type != "vector":
             return None
+        found: list[tuple[dict[str, str], float]] = []
         for row in data.result:
             row.metric.pop("__name__", None)
-        return [(row.metric, float(row.value[1])) for row in data.result if row.value is not None]
+            try:
+                found.extend([] if row.value is None else [(row.metric, float(row.value[1]))])
+            except ValueError:
+                return None
+        return found
 
     def _piece(self, name: str, selector: str, piece: Window) -> list[_Row]:
         """Rows of a piece of time; asked in halves where it is too much at once."""
