@@ -17,6 +17,9 @@ from gpuyield.units import Window
 OPENB_EPOCH_MS = 1_700_006_400_000
 """A midnight that stands for second 0 of the pod trace."""
 
+STATE_EVERY_MS = 240_000
+"""How often kube-state-metrics is scraped in the replays: seldom, and still within the gap limit."""
+
 Samples = dict[str, list[tuple[int, float]]]
 """Container -> (epoch ms, duty cycle in percent), in order."""
 
@@ -48,7 +51,7 @@ def openb_scenario(folder: Path, *, from_s: int, to_s: int) -> Scenario:
         verdicts=(),
         activity={card: () for node in nodes for card in node.cards},
         silences=(),
-        scrapes=Scrapes(),
+        scrapes=Scrapes(interval_ms=STATE_EVERY_MS),
     )
 
 
@@ -164,7 +167,7 @@ def duty_scenario(samples: Samples, window: Window) -> Scenario:
         verdicts=(),
         activity={card: () for node in nodes for card in node.cards},
         silences=(),
-        scrapes=Scrapes(),
+        scrapes=Scrapes(interval_ms=STATE_EVERY_MS),
     )
 
 

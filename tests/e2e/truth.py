@@ -79,9 +79,8 @@ def allocated_ms(scenario: Scenario) -> dict[str, int]:
 
 
 def has_exact_end(scenario: Scenario, uid: str) -> bool:
-    """Whether kube-state-metrics prints when this pod ended (or it has not): a deleted pod takes that with it."""
-    pod = next(pod for pod in scenario.pods if pod.uid == uid)
-    return pod.ended_ms is None or bool(pod.end_phase)
+    """Whether kube-state-metrics prints when this pod ended: a deleted pod takes that with it, a live one has none."""
+    return bool(next(pod for pod in scenario.pods if pod.uid == uid).end_phase)
 
 
 def busy_and_slack_by_workload(scenario: Scenario, *, at_least_ms: int) -> dict[tuple[str, str], tuple[int, int]]:
