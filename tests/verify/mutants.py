@@ -44,12 +44,12 @@ def mutant(document: Document, inputs: Inputs, rng: Random) -> tuple[Document, I
     document, inputs = copy.deepcopy(document), copy.deepcopy(inputs)
     for _ in range(rng.choice([1, 1, 1, 2])):
         target: Any = inputs if rng.random() < 0.25 else document
-        paths = list(paths(target, ()))
-        if not paths:
+        found = list(paths(target, ()))
+        if not found:
             continue
         # A search tree has many nodes: give the other claims the same chance.
-        inside = [path for path in paths if "branches" in path]
-        outside = [path for path in paths if "branches" not in path]
+        inside = [path for path in found if "branches" in path]
+        outside = [path for path in found if "branches" not in path]
         path = rng.choice(inside if inside and rng.random() < 0.15 else outside)
         _change(target, path, rng, is_input=target is inputs)
     return document, inputs
@@ -261,7 +261,7 @@ def _weaker_interval(document: Document, inputs: Inputs, rng: Random) -> bool:
     certificate["required_gpu_ms"] -= 1
     lacking = certificate["required_gpu_ms"] - certificate["capacity_gpu_ms"]
     certificate["extra_gpus"] = -(-lacking // (certificate["to_ms"] - certificate["from_ms"]))
-    return lacking > 0
+    return bool(lacking > 0)
 
 
 _VARIATIONS: list[Callable[[Document, Inputs, Random], bool]] = [
