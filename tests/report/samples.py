@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -30,7 +31,7 @@ HOURS = {
 }
 
 
-def waterfall(hours: dict[GpuClass, float]) -> Waterfall:
+def waterfall(hours: Mapping[GpuClass, float]) -> Waterfall:
     leaves = []
     for one in GpuClass:
         gpu_ms = round(hours.get(one, 0) * HOUR_MS)
@@ -138,7 +139,13 @@ def cost() -> dict[str, Any]:
         "schema": "gpuyield/cost/v1alpha1",
         "basis": "contracted",
         "currency": "EUR",
-        "bill": {"source_total": None, "attributed": "23202.00", "residual": None, "tolerance": None, "reconciled": None},
+        "bill": {
+            "source_total": None,
+            "attributed": "23202.00",
+            "residual": None,
+            "tolerance": None,
+            "reconciled": None,
+        },
         "rows": [
             row("support", "2104.20", 501_000, "0.0042"),
             row("search", "7220.10", 34, "212.35"),
@@ -163,7 +170,9 @@ def plan() -> dict[str, Any]:
                 "id": name,
                 "flavor": None,
                 "gpus": 2,
-                "segments": [[f"2026-11-30T{hour}:00:00Z", f"2026-12-01T01:00:00Z" if hour == 23 else "2026-11-30T23:00:00Z"]],
+                "segments": [
+                    [f"2026-11-30T{hour}:00:00Z", "2026-12-01T01:00:00Z" if hour == 23 else "2026-11-30T23:00:00Z"]
+                ],
                 "deadline": "2026-12-01T01:00:00Z",
                 "slack_s": 0 if hour == 23 else 7200,
                 "late_s": 0,

@@ -6,8 +6,6 @@ CSV carries the plain values, so that nothing is lost to rounding.
 
 from __future__ import annotations
 
-import csv
-import io
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -169,12 +167,17 @@ def _width(text: str) -> int:
 
 def csv_text(table: Table) -> str:
     """The table's plain values as CSV; text that a spreadsheet would run as a formula is quoted with `'`."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([column.key for column in table.columns])
+    lines = [",".join(_quoted(column.key) for column in table.columns)]
     for row in table.rows:
-        writer.writerow([_csv_cell(cell, column) for cell, column in zip(row, table.columns, strict=True)])
-    return out.getvalue()
+        cells = (_csv_cell(cell, column) for cell, column in zip(row, table.columns, strict=True))
+        lines.append(",".join(_quoted(cell) for cell in cells))
+    return "\n".join(lines) + "\n"
+
+
+def _quoted(cell: str) -> str:
+    if any(sign in cell for sign in ',"\n\r'):
+        return '"' + cell.replace('"', '""') + '"'
+    return cell
 
 
 def _csv_cell(value: Cell, column: Column) -> str:

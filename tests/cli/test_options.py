@@ -1,0 +1,167 @@
+"""Formats, environment and streams."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from cli.console import Console
+
+NIGHT = ("--gpus", "4", "--origin", "2026-11-30T21:00:00Z")
+
+
+@pytest.fixture
+def jobs(console: Console) -> Path:
+    path = console.folder / "jobs.json"
+    rows = [{"id": name, "gpus": 2, "duration_s": 7200, "deadline": "2026-12-01T00:00:00Z"} for name in "abcd"]
+    path.write_text(json.dumps(rows))
+    return path
+
+
+def test_a_plan_in_every_format_has_the_same_jobs(console: Console, jobs: Path) -> None:
+    command = ("plan", "--jobs", jobs.name, *NIGHT)
+
+    table = console.run(*command)
+    document = console.run(*command, "-o", "json").document
+    rows = list(csv.DictReader(io.StringIO(console.run(*command, "-o", "csv").out)))
+    markdown = console.run(*command, "-o", "markdown").out
+
+    assert document["schema"] == "gpuyield/plan/v1alpha1"
+    assert {row["job"] for row in rows} == {job["id"] for job in document["jobs"]} == set("abcd")
+    assert table.out.startswith("infeasible: ")
+    assert markdown.startswith("**infeasible: ")
+    assert "| a | planned |" in markdown
+
+
+def test_the_gate_fails_with_10_and_without_it_a_plan_ends_with_0(console: Console, jobs: Path) -> None:
+    command = ("plan", "--jobs", jobs.name, *NIGHT)
+
+    assert console.run(*command).code == 0
+    assert console.run(*command, "--gate").code == 10
+    assert console.run(*command, "--gate", "-o", "json").document["status"] == "infeasible"
+
+
+def test_environment_beats_default_and_a_flag_beats_environment(console: Console, jobs: Path) -> None:
+    command = ("plan", "--jobs", jobs.name, "--origin", "2026-11-30T21:00:00Z")
+    env = {"GPUYIELD_OUTPUT": "json", "GPUYIELD_GPUS": "8"}
+
+    from_environment = console.run(*command, env=env)
+    from_flag = console.run(*command, "--gpus", "4", "-o", "csv", env=env)
+
+    assert from_environment.document["gpus"]["gpu"]["available"] == 8
+    assert from_flag.out.startswith("job,status,")
+    assert "dropped" in from_flag.out
+
+
+def test_errors_honour_the_format_of_the_environment(console: Console) -> None:
+    done = console.run("account", env={"GPUYIELD_OUTPUT": "json"})
+
+    assert done.document["errors"][0]["what"] == "no ledger at .gpuyield."
+
+
+def test_stdout_is_only_the_answer_and_the_next_command_goes_to_stderr(console: Console, jobs: Path) -> None:
+    command = ("plan", "--jobs", jobs.name, *NIGHT, "--out", "night.json", "-o", "json")
+
+    loud, quiet = console.run(*command), console.run(*command, "--quiet")
+
+    assert json.loads(loud.out) == json.loads(quiet.out) == json.loads((console.folder / "night.json").read_text())
+    assert loud.err.startswith("Next: gpuyield verify night.json")
+    assert quiet.err == ""
+
+
+def test_a_plan_is_verified_from_the_file_beside_it_and_from_the_ledger(console: Console, jobs: Path) -> None:
+    console.run("plan", "--jobs", jobs.name, *NIGHT, "--out", "night.json")
+
+    beside = console.run("verify", "night.json", "--jobs", jobs.name)
+    (console.folder / "night.inputs.json").unlink()
+    from_ledger = console.run("verify", "night.json")
+
+    assert (beside.code, from_ledger.code) == (0, 0)
+    assert beside.out.startswith("accepted: ")
+
+
+def test_a_changed_plan_and_a_changed_job_file_are_rejected(console: Console, jobs: Path) -> None:
+    console.run("plan", "--jobs", jobs.name, *NIGHT, "--out", "night.json")
+    plan = json.loads((console.folder / "night.json").read_text())
+    plan["gpus"]["gpu"]["lower_bound"] = 9
+    (console.folder / "changed.json").write_text(json.dumps(plan))
+    (console.folder / "changed.inputs.json").write_bytes((console.folder / "night.inputs.json").read_bytes())
+    other = console.folder / "other.json"
+    other.write_text(jobs.read_text() + " ")
+
+    changed = console.run("verify", "changed.json", "-o", "json")
+    of_others = console.run("verify", "night.json", "--jobs", other.name)
+
+    assert changed.code == 10
+    assert not changed.document["accepted"]
+    assert of_others.code == 10
+
+
+def test_verify_without_inputs_is_exit_2(console: Console, jobs: Path) -> None:
+    console.run("plan", "--jobs", jobs.name, *NIGHT, "--out", "night.json")
+    (console.folder / "night.inputs.json").unlink()
+
+    done = console.run("verify", "night.json", "--ledger", "elsewhere")
+
+    assert done.code == 2
+    assert "--inputs FILE" in done.err
+
+
+def test_what_if_shows_both_plans_and_the_jobs_that_change(console: Console, jobs: Path) -> None:
+    command = ("what-if", "--jobs", jobs.name, "--origin", "2026-11-30T21:00:00Z")
+
+    more = console.run(*command, "--gpus", "4+4", "-o", "json").document
+    moved = console.run(
+        *command, "--gpus", "4", "--move", "c=02:00 UTC", "--move", "d=02:00 UTC", "-o", "json"
+    ).document
+    dropped = console.run(*command, "--gpus", "4", "--drop", "c", "--drop", "d", "-o", "json").document
+
+    for found in (more, moved, dropped):
+        assert found["before"]["status"] == "infeasible"
+        assert found["after"]["status"] in ("optimal", "feasible")
+    assert {one["id"] for one in dropped["changes"]} == {"c", "d"}
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (("--gpus", "+4"), "nothing says how many GPUs exist"),
+        (("--gpus", "lots"), '"lots" is no number of GPUs'),
+        (("--gpus", "4", "--drop", "z"), 'there is no job "z"'),
+        (("--gpus", "4", "--move", "a"), '"a" is no move'),
+    ],
+)
+def test_what_if_explains_changes_that_it_cannot_make(
+    console: Console, jobs: Path, change: tuple[str, ...], said: str
+) -> None:
+    done = console.run("what-if", "--jobs", jobs.name, "--origin", "2026-11-30T21:00:00Z", *change)
+
+    assert done.code == 2
+    assert said in done.err
+
+
+def test_explain_tells_when_a_job_runs_and_what_a_figure_means(console: Console, jobs: Path) -> None:
+    console.run("plan", "--jobs", jobs.name, *NIGHT, "--out", "plan.json")
+
+    job = console.run("explain", "a")
+    figure = console.run("explain", "idle_held")
+    nothing = console.run("explain", "idle_hold")
+
+    assert "a runs 30 Nov 21:00 to 30 Nov 23:00 on 2 GPUs." in job.out
+    assert figure.out.startswith("idle, held: ")
+    assert nothing.code == 2
+    assert "idle_held" in nothing.err
+
+
+def test_options_that_contradict_are_refused(console: Console) -> None:
+    (console.folder / ".gpuyield").mkdir()
+
+    half = console.run("account", "--from", "2026-11-01T00:00:00Z")
+    both = console.run("account", "--window", "3d", "--from", "2026-11-01T00:00:00Z", "--to", "2026-11-02T00:00:00Z")
+
+    assert "--from and --to go together" in half.err
+    assert "contradict" in both.err
