@@ -6,7 +6,7 @@ A `Frame` answers one question, "can all binding deadlines of this problem be me
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from .problem import Job, Problem, Shape, topological
 from .steps import FOREVER, Spans
@@ -37,17 +37,13 @@ class Frame:
         self._last_starts: dict[str, int] = {}
         self._before: dict[str, tuple[str, ...]] = {}
         self._behind: dict[str, tuple[str, ...]] = {}
-        most = {name: steps.highest(0, FOREVER) for name, steps in problem.capacity.items()}
+        most = most_ever(problem)
         for name, job in problem.jobs.items():
             self.heads[name] = job.earliest_ms
             self._ends[name] = FOREVER if job.deadline_ms is None else job.deadline_ms
             self._last_starts[name] = FOREVER if job.fixed_ms is None else job.fixed_ms
             self._before[name] = job.after
-            self.shapes[name] = tuple(
-                at
-                for at, shape in enumerate(job.shapes)
-                if all(amount <= most.get(resource, 0) for resource, amount in shape.demand.items())
-            )
+            self.shapes[name] = held_shapes(job, most)
         behind: dict[str, list[str]] = {name: [] for name in problem.jobs}
         for name, job in problem.jobs.items():
             for one in job.after:
@@ -246,3 +242,18 @@ class Frame:
             and amount + second.demand[resource] > self.problem.capacity[resource].highest(0, FOREVER)
             for resource, amount in first.demand.items()
         )
+
+
+def held_shapes(job: Job, most: Mapping[str, int]) -> tuple[int, ...]:
+    """The places of the shapes that the most there ever is holds; what is over by the origin holds nothing."""
+    return tuple(
+        at
+        for at, shape in enumerate(job.shapes)
+        if all(amount <= most.get(resource, 0) for resource, amount in shape.demand.items())
+        or (job.restart_ms is None and job.fixed_ms is not None and job.fixed_ms + shape.duration_ms <= 0)
+    )
+
+
+def most_ever(problem: Problem) -> dict[str, int]:
+    """The most of each resource that there is at any instant from the origin on."""
+    return {name: steps.highest(0, FOREVER) for name, steps in problem.capacity.items()}

@@ -6,9 +6,11 @@ from fractions import Fraction
 from typing import Any  # JSON has no narrower type than this.
 
 from .alone import is_impossible, most_lasting
-from .problem import Job, topological
+from .frame import held_shapes, most_ever
+from .problem import Job, Problem, Shape, topological
 from .question import Question
 from .report import Refused
+from .steps import Steps
 from .values import choice, field, items, number, record, text
 
 _WHERE = "the certificate"
@@ -63,18 +65,25 @@ def _too_long(need: Any, have: Any, question: Question, job: Job) -> None:
 def _too_wide(need: Any, have: Any, question: Question, job: Job) -> None:
     if question.alone.can_meet(job, job.earliest_ms, job.deadline_ms):
         raise Refused(f'"{job.id[:60]}" is not too wide.')
-    end = job.deadline_ms
     pairs: set[tuple[Fraction, Fraction]] = set()
     for shape in job.shapes:
         for resource, amount in shape.demand.items():
             steps = question.printed.capacity.get(resource)
             if steps is not None:
-                last = max([0, *steps.times]) + shape.duration_ms + max(0, job.earliest_ms) if end is None else end
-                there = most_lasting(steps, shape.duration_ms, job.earliest_ms, last)
+                there = _most_lasting(job, shape, steps)
                 pairs.add((Fraction(amount), Fraction(there)))
     if (number(need, "need"), number(have, "have")) not in {(a, b) for a, b in pairs if a > b}:
         figures = "; ".join(sorted(f"{amount}, {there}" for amount, there in pairs)[:5])
         raise Refused(f'"{job.id[:60]}" is not too wide by these figures; (needed, there): {figures}.')
+
+
+def _most_lasting(job: Job, shape: Shape, steps: Steps) -> int:
+    if job.fixed_ms is not None:
+        return steps.lowest(max(0, job.fixed_ms), job.fixed_ms + shape.duration_ms)
+    end = job.deadline_ms
+    if end is None:
+        end = max([0, *steps.times]) + shape.duration_ms + job.earliest_ms
+    return most_lasting(steps, shape.duration_ms, job.earliest_ms, end)
 
 
 def _no_flavor(need: Any, have: Any, question: Question, job: Job) -> None:
@@ -95,9 +104,9 @@ def _no_flavor(need: Any, have: Any, question: Question, job: Job) -> None:
 def _chain(need: Any, have: Any, question: Question, job: Job) -> None:
     if job.deadline_ms is None or not job.after:
         raise Refused(f'"{job.id[:60]}" has no deadline, or no predecessor.')
-    frame = question.frame
-    shortest = min(job.shapes[at].duration_ms for at in frame.shapes[job.id] or range(len(job.shapes)))
-    ends = {frame.heads[job.id] + shortest, _loose_head(question, job) + shortest}
+    shortest = _shortest(question.problem)
+    heads = (question.frame.heads[job.id], _loose_head(question.problem, job, shortest))
+    ends = {head + shortest[job.id] for head in heads}
     if number(need, "need") * 1000 not in ends or number(have, "have") * 1000 != job.deadline_ms:
         raise Refused(
             f'"{job.id[:60]}" is not late by these figures: its chain ends {min(ends) / 1000:g} s after the origin, '
@@ -107,17 +116,23 @@ def _chain(need: Any, have: Any, question: Question, job: Job) -> None:
         raise Refused(f'The chain of "{job.id[:60]}" ends in time.')
 
 
-def _loose_head(question: Question, job: Job) -> int:
+def _shortest(problem: Problem) -> dict[str, int]:
+    """The shortest duration of each job that capacity can hold; of all its shapes where it holds none."""
+    most = most_ever(problem)
+    found = {}
+    for name, job in problem.jobs.items():
+        places = held_shapes(job, most) or range(len(job.shapes))
+        found[name] = min(job.shapes[at].duration_ms for at in places)
+    return found
+
+
+def _loose_head(problem: Problem, job: Job, shortest: dict[str, int]) -> int:
     """The head of a job where each predecessor takes its shortest shape, whether or not that fits its own window."""
-    jobs, shapes = question.problem.jobs, question.frame.shapes
     heads: dict[str, int] = {}
-    for name in topological(jobs):
-        behind = [
-            heads[one] + min(jobs[one].shapes[at].duration_ms for at in shapes[one] or range(len(jobs[one].shapes)))
-            for one in jobs[name].after
-            if jobs[name].fixed_ms is None
-        ]
-        heads[name] = max([jobs[name].earliest_ms, *behind])
+    for name in topological(problem.jobs):
+        one = problem.jobs[name]
+        behind = [heads[before] + shortest[before] for before in one.after if one.fixed_ms is None]
+        heads[name] = max([one.earliest_ms, *behind])
     return heads[job.id]
 
 
