@@ -74,6 +74,20 @@ def running(generation: Generation, series: Sequence[Series], folder: Path) -> I
 
 
 @contextlib.contextmanager
+def scraping(generation: Generation, config: str, folder: Path) -> Iterator[str]:
+    """The server, empty, that scrapes what `config` (a prometheus.yml) says, while the context lasts; gives its URL.
+
+    Raises:
+        ProgramMissing: Its programs cannot be had here.
+        ServerFailed: It did not start.
+    """
+    (folder / "prometheus.yml").write_text(config)
+    make = _prometheus if generation.is_prometheus else _victoria
+    with make(generation, [], folder) as url:
+        yield url
+
+
+@contextlib.contextmanager
 def _prometheus(generation: Generation, series: Sequence[Series], folder: Path) -> Iterator[str]:
     server, tool = generation.find("prometheus"), generation.find("promtool")
     text, data, config = folder / "past.om", folder / "data", folder / "prometheus.yml"
@@ -91,7 +105,8 @@ def _prometheus(generation: Generation, series: Sequence[Series], folder: Path) 
         if filled.returncode:
             raise ServerFailed(f"promtool did not take the data: {filled.stderr[-500:]}")
     text.unlink()
-    config.write_text("global: {scrape_interval: 1m}\n")
+    if not config.exists():
+        config.write_text("global: {scrape_interval: 1m}\n")
 
     def command(port: int) -> list[str]:
         return [
@@ -109,7 +124,8 @@ def _prometheus(generation: Generation, series: Sequence[Series], folder: Path) 
 
 @contextlib.contextmanager
 def _victoria(generation: Generation, series: Sequence[Series], folder: Path) -> Iterator[str]:
-    server = generation.find("victoria-metrics")
+    server, config = generation.find("victoria-metrics"), folder / "prometheus.yml"
+    scrape = [f"-promscrape.config={config}"] if config.exists() else []
 
     def command(port: int) -> list[str]:
         return [
@@ -120,6 +136,7 @@ def _victoria(generation: Generation, series: Sequence[Series], folder: Path) ->
             "-search.latencyOffset=0s",
             "-search.disableCache",
             "-loggerLevel=WARN",
+            *scrape,
         ]
 
     with _process(command, "/health", folder, generation.environment()) as url:
