@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from doubles.observations import Observations, at, span
 from gpuyield.account import account, summarise
@@ -144,3 +145,17 @@ def test_a_window_that_begins_inside_a_sample_shares_it(tmp_path: Path) -> None:
 
     whole = summarise(account(ledger, window=WINDOW)).waterfall.gpu_ms(GpuClass.UNVERIFIED)
     assert sum(parts) == whole
+
+
+def test_free_cards_that_a_suspended_job_waits_for_are_blocked_by_quota(tmp_path: Path) -> None:
+    seen = Observations()
+    seen.node("node-a", WINDOW, cards=4)
+    job: dict[str, Any] = {"namespace": "team-a", "pod": "night"}
+    seen.run(RunKind.JOB_SUSPENDED, span("10:00", "11:00"), **job)
+    seen.run(RunKind.JOB_SUSPENDED, span("11:00", "12:00"), value=0, **job)
+    seen.pod("night-0", span("11:00", "12:00"), devices=2, created=at("11:00"), owner=("Job", "night"))
+
+    found = _account(seen, tmp_path)
+
+    assert found.waterfall.gpu_ms(GpuClass.QUOTA_BLOCKED) == 2 * HOUR_MS
+    assert found.waterfall.gpu_ms(GpuClass.NO_DEMAND) == 4 * HOUR_MS

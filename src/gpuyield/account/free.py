@@ -2,8 +2,8 @@
 
 Per node and instant, first match: broken cards and nodes that take no work are unavailable; a free card whose
 activity reaches the threshold is bypassed, whole; while pods wait, as many free cards as they ask for are fragmented
-(no single node has room for any of them) or unexplained (one has, and yet they wait); the rest has no demand. Free
-cards of a bridged node are unexplained.
+(no single node has room for any of them) or unexplained (one has, and yet they wait); as many more as Jobs ask for
+that their queue holds back are blocked by quota; the rest has no demand. Free cards of a bridged node are unexplained.
 """
 
 from __future__ import annotations
@@ -120,43 +120,53 @@ def free_steps(nodes: Nodes, tracks: Sequence[Track]) -> dict[str, FreeSteps]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blocked:
-    """Free cards that waiting pods ask for, over time: `cards[node][i]` of class `why[i]` from `from_ms[i]` on."""
+    """Free cards that waiting work asks for: `cards[node][i]` from `from_ms[i]` on, of class `why[i]`.
+
+    `held_back[node][i]` are those that work asks for which its queue holds back.
+    """
 
     from_ms: Ints
     why: tuple[GpuClass, ...]
     cards: Mapping[str, Ints]
+    held_back: Mapping[str, Ints]
 
 
 def blocked_cards(waiting: Sequence[Waiting], steps: Mapping[str, FreeSteps]) -> Blocked:
     """How many free cards of each node stand against a demand that waits, and why they are not given to it."""
     whole = [one for one in waiting if device_kind(one.resource) is DeviceKind.WHOLE and one.from_ms < one.to_ms]
     if not whole or not steps:
-        return Blocked(from_ms=np.zeros(0, dtype=np.int64), why=(), cards={})
+        return Blocked(from_ms=np.zeros(0, dtype=np.int64), why=(), cards={}, held_back={})
     names = sorted(steps)
-    edges = np.unique(
-        np.concatenate(
-            [
-                np.array([edge for one in whole for edge in (one.from_ms, one.to_ms)], dtype=np.int64),
-                *(steps[name].from_ms for name in names),
-            ]
-        )
-    )
-    demand = np.zeros(len(edges), dtype=np.int64)
+    times = [np.array([edge for one in whole for edge in (one.from_ms, one.to_ms)], dtype=np.int64)]
+    edges = np.unique(np.concatenate([*times, *(steps[name].from_ms for name in names)]))
     free = np.stack([steps[name].at(edges) for name in names])
-    most = free.max(axis=0)
+    pending = [one for one in whole if not one.suspended]
     fits = np.zeros(len(edges), dtype=np.bool_)
-    for size in sorted({one.devices for one in whole}):
-        count = _count(edges, [(one.from_ms, one.to_ms) for one in whole if one.devices == size])
-        demand += count * size
-        fits |= (count > 0) & (most >= size)
-    blocked = np.minimum(demand, free.sum(axis=0))
-    before = np.cumsum(free, axis=0) - free
-    given = np.clip(blocked - before, 0, free)
+    for size in sorted({one.devices for one in pending}):
+        fits |= (_demand(edges, [one for one in pending if one.devices == size]) > 0) & (free.max(axis=0) >= size)
+    given = _in_order(free, _demand(edges, pending))
+    held_back = _in_order(free - given, _demand(edges, [one for one in whole if one.suspended]))
     return Blocked(
         from_ms=edges,
         why=tuple(GpuClass.UNEXPLAINED if fit else GpuClass.FRAGMENTED for fit in fits.tolist()),
         cards={name: given[at] for at, name in enumerate(names)},
+        held_back={name: held_back[at] for at, name in enumerate(names)},
     )
+
+
+def _demand(edges: Ints, waiting: Sequence[Waiting]) -> Ints:
+    """Devices that are asked for from each edge on."""
+    demand = np.zeros(len(edges), dtype=np.int64)
+    for size in {one.devices for one in waiting}:
+        demand += size * _count(edges, [(one.from_ms, one.to_ms) for one in waiting if one.devices == size])
+    return demand
+
+
+def _in_order(free: Ints, demand: Ints) -> Ints:
+    """How much of each node's free cards a demand takes, nodes in order of name; rows are nodes, columns edges."""
+    before = np.cumsum(free, axis=0) - free
+    taken: Ints = np.clip(np.minimum(demand, free.sum(axis=0)) - before, 0, free)
+    return taken
 
 
 def free_time(
@@ -178,7 +188,7 @@ def free_time(
         if not track.whole:
             held_ms += _part_between(track, edges)
     active = _count(starts, [(one.from_ms, one.to_ms) for one in bypassed])
-    wanted, why = _wanted(blocked, node, starts)
+    asked = _asked(blocked, node, starts)
     rows: list[tuple[int, NodeState, GpuClass, int]] = []
     overheld = []
     for state in states:
@@ -188,7 +198,7 @@ def free_time(
             left = state.cards * size - int(held_ms[at])
             if left < 0:
                 overheld.append(Window(int(starts[at]), int(starts[at]) + size))
-            for gpu_class, gpu_ms in _split(state, left, size, int(active[at]), int(wanted[at]), why[at]):
+            for gpu_class, gpu_ms in _split(state, left, size, int(active[at]), asked[at]):
                 rows.append((int(starts[at]), state, gpu_class, gpu_ms))
     return FreeTime(
         node=node,
@@ -217,34 +227,37 @@ def _edges(
     return edges[(edges >= window.from_ms) & (edges <= window.to_ms)]
 
 
-def _split(
-    state: NodeState, left: int, length_ms: int, active: int, wanted: int, why: GpuClass
-) -> list[tuple[GpuClass, int]]:
+_Asked = tuple[tuple[GpuClass, int], ...]
+"""Free cards by why they stand against a demand."""
+
+
+def _split(state: NodeState, left: int, length_ms: int, active: int, asked: _Asked) -> list[tuple[GpuClass, int]]:
     """Free GPU time of one piece by class; parts sum to `left`."""
     if left <= 0:
         return []
     if not state.usable:
         return [(GpuClass.UNAVAILABLE, left)]
-    broken = min(left, state.broken * length_ms)
-    left -= broken
-    bypassed = min(left, active * length_ms)
-    left -= bypassed
-    if state.bridged:
-        rest = [(GpuClass.UNEXPLAINED, left)]
-    else:
-        asked = min(left, wanted * length_ms)
-        rest = [(why, asked), (GpuClass.NO_DEMAND, left - asked)]
-    parts = [(GpuClass.UNAVAILABLE, broken), (GpuClass.BYPASSED, bypassed), *rest]
+    wanted = [(GpuClass.UNAVAILABLE, state.broken), (GpuClass.BYPASSED, active)]
+    if not state.bridged:
+        wanted += asked
+    parts = []
+    for gpu_class, cards in wanted:
+        gpu_ms = min(left, cards * length_ms)
+        left -= gpu_ms
+        parts.append((gpu_class, gpu_ms))
+    parts.append((GpuClass.UNEXPLAINED if state.bridged else GpuClass.NO_DEMAND, left))
     return [(gpu_class, gpu_ms) for gpu_class, gpu_ms in parts if gpu_ms]
 
 
-def _wanted(blocked: Blocked, node: str, at_ms: Ints) -> tuple[Ints, list[GpuClass]]:
-    none = np.zeros(len(at_ms), dtype=np.int64)
+def _asked(blocked: Blocked, node: str, at_ms: Ints) -> list[_Asked]:
     if node not in blocked.cards:
-        return none, [GpuClass.NO_DEMAND] * len(at_ms)
+        return [()] * len(at_ms)
     index = np.searchsorted(blocked.from_ms, at_ms, side="right") - 1
-    cards = np.where(index >= 0, blocked.cards[node][np.maximum(index, 0)], 0)
-    return cards, [blocked.why[max(at, 0)] for at in index.tolist()]
+    pending, held_back = blocked.cards[node], blocked.held_back[node]
+    return [
+        ((blocked.why[at], int(pending[at])), (GpuClass.QUOTA_BLOCKED, int(held_back[at]))) if at >= 0 else ()
+        for at in index.tolist()
+    ]
 
 
 def _whole_held(tracks: Sequence[Track], at_ms: Ints) -> Ints:

@@ -74,7 +74,10 @@ class Holding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """Devices that a pod asked for and was not yet given, over `[from_ms, to_ms)`; `placed` says how it ended."""
+    """Devices that a pod asked for and was not yet given, over `[from_ms, to_ms)`; `placed` says how it ended.
+
+    `suspended`: the queue held its Job back, and the pod was not there yet.
+    """
 
     pod_key: str
     owner: Owner
@@ -84,6 +87,7 @@ class Waiting:
     from_ms: int
     to_ms: int
     placed: bool
+    suspended: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,7 +198,7 @@ def read_pods(
         label = known.labels.get(pod, {}).get(wanted_label, "") if wanted_label else ""
         owner = Owner(namespace, workload, label or teams.get(namespace, namespace))
         life = _life(known, pod, present, gap_limit_ms)
-        waits = [(life.wait, life.hold is not None)] if life.wait else []
+        waits = [(life.wait, False)] if life.wait else []
         waits += [(window, True) for window in _suspended_before(known, pod, namespace, job, life)]
         for resource in sorted(_resources(known, pod)):
             devices, may_hold = _devices(known, pod, resource)
@@ -207,9 +211,10 @@ def read_pods(
                     devices=devices,
                     from_ms=window.from_ms,
                     to_ms=window.to_ms,
-                    placed=placed,
+                    placed=suspended or life.hold is not None,
+                    suspended=suspended,
                 )
-                for window, placed in waits
+                for window, suspended in waits
                 if devices
             ]
             if life.hold and (devices or may_hold):
