@@ -340,3 +340,19 @@ def test_round_prices_are_said_as_prices() -> None:
     change = lever(decide(inputs(four(THREE), prices=dear)), LeverKind.BUY)["change"]
 
     assert change == "Buy 4 GPUs (at today's price, 100.00 EUR an hour)."
+
+
+def test_a_proof_that_rests_on_flavors_without_a_price_does_not_become_needed_by_leaving_out_a_job() -> None:
+    either = PlanJob(
+        id="either",
+        shapes=tuple(Shape(flavor=one, demand={f"gpu/{one}": 2}, duration_ms=ONE) for one in ("a", "b")),
+        deadline_ms=ONE,
+    )
+    jobs = (job("first", ONE, ONE, 2, "gpu/b"), either, job("third", ONE, ONE, 1, "gpu/b"))
+    prices = {"gpu/a": GpuRate(gpu_hour=Money(Decimal(2), "EUR"), source="declared")}
+
+    whole = decide(inputs(problem(*jobs, gpu_a=1, gpu_b=2), prices=prices))
+    without_first = decide(inputs(problem(*jobs[1:], gpu_a=1, gpu_b=2), prices=prices))
+
+    assert (whole.status, without_first.status) == (DecisionStatus.UNKNOWN, DecisionStatus.UNKNOWN)
+    assert without_first.reasons == ("no price for flavor b",)

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from gpuyield.decide.hopeless import without_hopeless
-from gpuyield.decide.money import flavor_of_resource, is_gpu, offer_of
-from gpuyield.decide.words import named
+from gpuyield.decide.money import offer_of
+from gpuyield.decide.shortages import proven_shortage
 from gpuyield.model.decision import DecideInputs, DecisionStatus, Offer, ServiceHolding, Shortage
 from gpuyield.model.job import Capacity, Problem
-from gpuyield.model.plan import AddGpus, Certificate, Plan, PlanStatus
+from gpuyield.model.plan import Plan, PlanStatus
 
 Planner = Callable[[Problem], Plan]
 
@@ -87,111 +87,17 @@ def _lacking(inputs: DecideInputs, problem: Problem, plan: Plan) -> _Finding:
     if plan.status is not PlanStatus.INFEASIBLE or plan.certificate is None:
         reason = "neither a plan that meets every deadline nor a proof that there is none was found"
         return _Finding(status=DecisionStatus.UNKNOWN, reasons=(reason,))
-    found = shortages(problem, plan)
-    if not found:
+    proven = proven_shortage(inputs, problem, plan)
+    if proven is None:
         reason = "the proof names no GPUs that a purchase could add"
         return _Finding(status=DecisionStatus.UNKNOWN, reasons=(reason,))
-    # One resource without a doubt is enough: more jobs never make a proof about it go away.
-    doubts, shortage = min(((_doubts(inputs, one), one) for one in found), key=lambda one: bool(one[0]))
     return _Finding(
-        status=DecisionStatus.UNKNOWN if doubts else DecisionStatus.NEEDED,
-        reasons=doubts,
-        shortage=shortage,
-        offer=offer_of(inputs, shortage.resource),
-        blocking=tuple(one for one in inputs.services if _blocks(one, shortage.resource)),
+        status=DecisionStatus.UNKNOWN if proven.doubts else DecisionStatus.NEEDED,
+        reasons=proven.doubts,
+        shortage=proven.shortage,
+        offer=offer_of(inputs, proven.shortage.resource),
+        blocking=proven.blocking,
     )
-
-
-def shortages(problem: Problem, plan: Plan) -> list[Shortage]:
-    """What is proven to be missing, by resource; the one that the plan's certificate proves first."""
-    listed: dict[str, Shortage] = {}
-    proofs = [(plan.certificate, None)] + [(one.certificate, one.resource) for one in plan.gpus]
-    for certificate, bounded in proofs:
-        for one in _missing(problem, plan, certificate, bounded):
-            listed.setdefault(one.resource, one)
-    return list(listed.values())
-
-
-def _missing(
-    problem: Problem, plan: Plan, certificate: Certificate | None, resource_of_bound: str | None
-) -> list[Shortage]:
-    if certificate is None:
-        return []
-    needs = {one.resource: one for one in plan.gpus}
-    if resource_of_bound is not None:
-        need = needs[resource_of_bound]
-        if need.lower_bound is None or need.lower_bound <= need.available:
-            return []
-        return [_shortage(problem, plan, resource_of_bound, need.lower_bound - need.available, certificate)]
-    if certificate["kind"] == "impossible":
-        return _too_few_alone(problem, plan, certificate)
-    resource = certificate.get("resource")
-    gpus = [one for one in problem.capacity.steps if is_gpu(one)]
-    if resource is None and len(gpus) > 1:
-        # The proof is about all of them together: any that would help is as good.
-        helping = [one.resource for one in plan.relaxations if isinstance(one, AddGpus)] or gpus
-        return [_shortage(problem, plan, one, 1, certificate, is_named=False) for one in helping]
-    resource = resource or gpus[0]
-    if not is_gpu(resource):
-        return []
-    bound = needs[resource].lower_bound if resource in needs else None
-    missing = max(int(certificate.get("extra_gpus", 1)), 1, bound - needs[resource].available if bound else 0)
-    return [_shortage(problem, plan, resource, missing, certificate)]
-
-
-def _too_few_alone(problem: Problem, plan: Plan, certificate: Certificate) -> list[Shortage]:
-    jobs = {job.id: job for job in problem.jobs}
-    found: dict[str, int] = {}
-    choice = False
-    for one in certificate["jobs"]:
-        shapes = jobs[one["id"]].shapes
-        choice |= len({resource for shape in shapes for resource in shape.demand if is_gpu(resource)}) > 1
-        quickest = min(shapes, key=lambda shape: shape.duration_ms)
-        for resource, amount in quickest.demand.items():
-            missing = amount - problem.capacity.amount(resource, 0)
-            if is_gpu(resource) and missing > 0:
-                found[resource] = max(found.get(resource, 0), missing)
-    return [
-        _shortage(problem, plan, resource, missing, {}, is_named=not choice)
-        for resource, missing in sorted(found.items())
-    ]
-
-
-def _shortage(
-    problem: Problem, plan: Plan, resource: str, at_least: int, certificate: Certificate, *, is_named: bool = True
-) -> Shortage:
-    need = next((one for one in plan.gpus if one.resource == resource), None)
-    added = [one.amount for one in plan.relaxations if isinstance(one, AddGpus) and one.resource == resource]
-    known = [*added, *([need.needed - need.available] if need and need.needed is not None else [])]
-    begin, end = certificate.get("from_ms"), certificate.get("to_ms")
-    return Shortage(
-        resource=resource,
-        at_least=at_least,
-        sufficient=min((one for one in known if one >= at_least), default=None),
-        from_ms=None if begin is None else problem.origin_ms + int(begin),
-        to_ms=None if end is None else problem.origin_ms + int(end),
-        is_named=is_named,
-    )
-
-
-def _doubts(inputs: DecideInputs, shortage: Shortage) -> tuple[str, ...]:
-    flavor = flavor_of_resource(shortage.resource)
-    doubts = []
-    if offer_of(inputs, shortage.resource) is None:
-        doubts.append(f"no price for flavor {flavor}" if flavor != "gpu" else "no price for a GPU-hour")
-    blocking = [one for one in inputs.services if _blocks(one, shortage.resource)]
-    if blocking:
-        held = sum(one.gpus[shortage.resource] for one in blocking)
-        names = named([one.name for one in sorted(blocking, key=lambda one: (-one.gpus[shortage.resource], one.name))])
-        if len(blocking) == 1:
-            doubts.append(f"service {names} holds {held} of the same GPUs and has not been measured")
-        else:
-            doubts.append(f"services {names} hold {held} of the same GPUs and have not been measured")
-    return tuple(doubts)
-
-
-def _blocks(service: ServiceHolding, resource: str) -> bool:
-    return not (service.measured and service.has_objective) and service.gpus.get(resource, 0) > 0
 
 
 def _with(problem: Problem, more: Mapping[str, int]) -> Problem:
