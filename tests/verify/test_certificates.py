@@ -102,6 +102,15 @@ def test_an_order_is_no_split_where_both_may_run_at_once() -> None:
     assert "may run at once" in report.refused[0].reason
 
 
+def test_an_order_is_no_split_of_a_job_that_may_be_paused_around_the_other() -> None:
+    inputs = gangs(3, 3, 2)
+    inputs["jobs"][2]["restart_ms"] = 0
+
+    report = refuted(inputs, ORDERED, ("a", 0, 1), ("b", 1, 2))
+
+    assert "may be paused" in report.refused[0].reason
+
+
 @pytest.mark.parametrize("gone", range(len(ORDERED["branches"])))
 def test_a_search_without_one_of_its_nodes_proves_nothing(gone: int) -> None:
     certificate = copy.deepcopy(ORDERED)

@@ -64,6 +64,8 @@ def _branches(node: dict[str, Any], state: _State, question: Question) -> list[_
     if split == "shape":
         return _each(state, [frame.with_shape(name, at) for at in frame.usable_at(name)])
     second = _job(node, "second", frame)
+    if any(frame.job(one).restart_ms is not None for one in (name, second)):
+        raise Refused("A job that may be paused can run around another: that is no order.")
     if name == second or not frame.cannot_overlap(name, second):
         raise Refused(f'"{name[:60]}" and "{second[:60]}" may run at once.')
     return _each(state, [frame.ordered(name, second), frame.ordered(second, name)])
