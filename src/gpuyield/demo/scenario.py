@@ -44,7 +44,7 @@ def make_scenario(*, seed: int = 7, gpus: int = 32, days: int = 14, end_ms: int,
         outcomes=outcomes,
         verdicts=verdicts,
         activity=_activity(placed, nodes, window, dice),
-        silences=_silences(nodes, dice, window, grid=grid),
+        silences=_silences(nodes, pods, dice, window, grid=grid),
         scrapes=_scrapes(window, dice, grid=grid),
     )
 
@@ -139,10 +139,13 @@ def _bypass(
     return "", []
 
 
-def _silences(nodes: Sequence[Node], dice: Dice, window: Window, *, grid: bool) -> tuple[Silence, ...]:
-    """DCGM fails on one node for hours, it dies with the kubelet of another, and Prometheus is restarted once."""
-    night = _span_at(window, dice, "dcgm", 0.43, 5 * HOUR_MS, 7 * HOUR_MS)
-    spans = [Silence(exporter=Exporter.DCGM, node=nodes[0].name, window=night)]
+def _silences(
+    nodes: Sequence[Node], pods: Sequence[Pod], dice: Dice, window: Window, *, grid: bool
+) -> tuple[Silence, ...]:
+    """DCGM fails for hours under the long training, it dies with a kubelet, and Prometheus is restarted once."""
+    failed = _span_at(window, dice, "dcgm", 0.2, 5 * HOUR_MS, 7 * HOUR_MS)
+    under = next((pod.node for pod in pods if pod.namespace == "vision" and pod.owner_kind == "Job" and pod.node), None)
+    spans = [Silence(exporter=Exporter.DCGM, node=under or nodes[0].name, window=failed)]
     spans += [Silence(exporter=Exporter.DCGM, node=node.name, window=lost) for node in nodes for lost in node.not_ready]
     if not grid:
         restart = _span_at(window, dice, "restart", 0.7, 11 * MINUTE_MS, 14 * MINUTE_MS)
