@@ -17,6 +17,8 @@ ERROR_SCHEMA = "gpuyield/error/v1alpha1"
 
 def show(answer: Answer, output: Output, *, quiet: bool = False) -> None:
     """Write an answer in the format asked for."""
+    if answer.mistakes and output is not Output.JSON:
+        show_mistakes(answer.mistakes, answer.exit_code, as_json=False)
     match output:
         case Output.JSON:
             out(json.dumps(answer.document, ensure_ascii=False, indent=2))

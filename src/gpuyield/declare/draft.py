@@ -19,7 +19,7 @@ _NOT_PLAIN = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeenService:
-    """A serving workload that was seen."""
+    """A serving workload that was seen; `gpu_share` is its part of all GPU-hours that were held."""
 
     name: str
     namespace: str
@@ -27,6 +27,8 @@ class SeenService:
     model: str | None = None
     endpoint: str | None = None
     gpus: int | None = None
+    engine: str | None = None
+    gpu_share: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +42,7 @@ class SeenBatch:
     gpus: int | None = None
     durations_ms: Mapping[str, int] = field(default_factory=dict)
     runs: int | None = None
+    gpu_share: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,8 +143,8 @@ def _services(services: Sequence[SeenService]) -> Iterator[str]:
         return
     yield "services:"
     for name, service in zip(_unique(one.name for one in services), services, strict=True):
-        held = f"  # {service.gpus} GPUs" if service.gpus else ""
-        yield f"  - name: {_quoted(name)}{held}"
+        held = [f"{service.gpus} GPU{'s' if service.gpus > 1 else ''}"] if service.gpus else []
+        yield f"  - name: {_quoted(name)}{_remark([*held, *_share(service.gpu_share)])}"
         yield f"    selector: {_selector(service.namespace, service.labels, None)}"
         if service.endpoint:
             yield f"    endpoint: {json.dumps(service.endpoint)}"
@@ -160,8 +163,8 @@ def _batch(batch: Sequence[SeenBatch]) -> Iterator[str]:
         return
     yield "batch:"
     for name, one in zip(_unique(family.name for family in batch), batch, strict=True):
-        often = f"  # seen {one.runs} times" if one.runs else ""
-        yield f"  - name: {_quoted(name)}{often}"
+        often = [f"seen {one.runs} time{'s' if one.runs > 1 else ''}"] if one.runs else []
+        yield f"  - name: {_quoted(name)}{_remark([*often, *_share(one.gpu_share)])}"
         yield f"    selector: {_selector(one.namespace, one.labels, one.queue)}"
         if one.gpus:
             yield f"    gpus: {one.gpus}"
@@ -171,6 +174,14 @@ def _batch(batch: Sequence[SeenBatch]) -> Iterator[str]:
             yield f"    flavors: {{{', '.join(listed)}}}"
         yield "    # > Until when; without a deadline nobody can say whether its wait harmed:"
         yield '    # deadline: "06:00 Europe/Berlin"   # or within 8h, 2026-12-01T06:00:00Z, milestone:NAME'
+
+
+def _share(share: float | None) -> list[str]:
+    return [] if share is None else [f"{share:.0%} of GPU-hours"]
+
+
+def _remark(parts: Sequence[str]) -> str:
+    return f"  # {', '.join(parts)}" if parts else ""
 
 
 def _selector(namespace: str, labels: Mapping[str, str], queue: str | None) -> str:

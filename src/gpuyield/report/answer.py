@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any  # JSON has no narrower type than this.
 
+from gpuyield.errors import Mistake
 from gpuyield.report.tables import Table
 
 
@@ -23,7 +24,8 @@ class Answer:
 
     `headline` is the answer in words, first line first; `csv` is the table for `-o csv` (None: the first of
     `tables`); `notes` are gaps and remarks; `text` stands in for all of these where the answer is a text of its own
-    (a schema, a draft). `exit_code` is 0, 4 or 10: what failed is an error, not an answer.
+    (a schema, a draft). `exit_code` is 0, 4 or 10: what failed is an error, not an answer. Only `doctor` answers
+    what failed: then it is 3, and `mistakes` go to stderr beside the answer.
     """
 
     document: Mapping[str, Any]
@@ -34,3 +36,4 @@ class Answer:
     next: tuple[Next, ...] = ()
     text: str | None = None
     exit_code: int = 0
+    mistakes: tuple[Mistake, ...] = ()

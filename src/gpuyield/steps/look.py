@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -14,37 +14,54 @@ from gpuyield.account import account as account_window
 from gpuyield.collect.collect import SETTLE_MS, CollectReport
 from gpuyield.collect.collect import collect as collect_window
 from gpuyield.collect.connect import prometheus as connect_prometheus
+from gpuyield.collect.http import Patience
+from gpuyield.collect.look import Look, look
+from gpuyield.collect.probe import PATIENCE, ClusterSeen, api_server, probe
+from gpuyield.collect.probe_services import metrics_stores
 from gpuyield.collect.prometheus import Prometheus
-from gpuyield.errors import DeclarationError, GpuyieldError, SourceError
+from gpuyield.errors import DeclarationError, GpuyieldError, Mistake, SourceError
 from gpuyield.ledger import Ledger
 from gpuyield.ledger.tables import COVERAGE
 from gpuyield.model.declaration import Endpoint, Rules, Teams
 from gpuyield.units import DAY_MS, MINUTE_MS, Window, day_window
 
 LOCAL = "http://127.0.0.1:9090"
-SERVICES = (
-    "monitoring/prometheus-operated:9090",
-    "monitoring/prometheus-server:80",
-    "monitoring/kube-prometheus-stack-prometheus:9090",
-    "monitoring/prometheus-k8s:9090",
-    "prometheus/prometheus-server:80",
-    "monitoring/vmsingle-vmks-victoria-metrics-k8s-stack:8429",
-    "monitoring/victoria-metrics-single-server:8428",
-)
-"""Where charts put a metrics store, most common first."""
+VARIABLE = "GPUYIELD_PROMETHEUS"
+IN_CLUSTER = "in-cluster"
+"""What the cluster of the pod we run in is called: not the name of a context."""
 
-_BACK_MS = 400 * DAY_MS
-_CAPACITY = "kube_node_status_capacity"
+_MOST_TRIED = 8
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Around:
+    """Where to look from: what was named, the environment, the home, and the folder that relative paths start at."""
+
+    environment: Mapping[str, str]
+    home: Path
+    folder: Path
+    prometheus: str | None = None
+    context: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """A metrics store that answers, where it was found, and the span of its node capacities (None: it has none)."""
+    """A metrics store that answers, where it was found, what is in it, and the cluster it was found by."""
 
     source: Prometheus
     endpoint: Endpoint
-    product: str
-    history: Window | None
+    look: Look
+    cluster: ClusterSeen | None
+    passed_over: tuple[Mistake, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Place:
+    endpoint: Endpoint
+    named_by: str
+    context: str | None = None
 
 
 def endpoint_of(text: str) -> Endpoint:
@@ -52,47 +69,92 @@ def endpoint_of(text: str) -> Endpoint:
     return Endpoint(url=text) if "://" in text else Endpoint(service=text)
 
 
-def connect(endpoint: Endpoint, *, context: str | None, folder: Path) -> Prometheus:
-    """A connection to a metrics store."""
-    return connect_prometheus(endpoint, context=context, folder=folder, environment=os.environ, home=Path.home())
+def find_store(around: Around, *, now_ms: int, tell: Tell) -> Found:
+    """The store that is named, by option or environment; else one in the cluster; else the usual local port.
 
-
-def find_store(named: str | None, *, context: str | None, folder: Path, now_ms: int) -> Found:
-    """The store that is named, else the one at the usual places: this machine's, then the cluster's services.
+    Of those found the first that tells of GPUs is taken, else the first that answers.
 
     Raises:
-        SourceError: None answers; the one that was named, or the first of the usual places.
+        SourceError: None answers: every place that was tried is one of its mistakes.
+        DeclarationError: What is named cannot be used, or the context that is named.
     """
-    places = [endpoint_of(named)] if named else [Endpoint(url=LOCAL), *(Endpoint(service=one) for one in SERVICES)]
-    first: GpuyieldError | None = None
+    tried: list[Mistake] = []
+    named = around.prometheus or around.environment.get(VARIABLE)
+    if named:
+        by = VARIABLE if around.environment.get(VARIABLE) == named else "--prometheus"
+        cluster = _cluster(around, tried, tell) if around.context else None
+        places = [_Place(endpoint=endpoint_of(named), named_by=by, context=around.context)]
+    else:
+        cluster = _cluster(around, tried, tell)
+        places = _places(cluster) if cluster else []
+        if cluster and not places:
+            tried.append(
+                Mistake(
+                    what=f"none of its {len(cluster.services)} services looks like Prometheus.",
+                    where=f"context {cluster.context}",
+                    fix="Name it: --prometheus namespace/name:port.",
+                )
+            )
+        places.append(_Place(endpoint=Endpoint(url=LOCAL), named_by="the usual place"))
+    answering: list[Found] = []
     for place in places:
+        tell(f"asking {place.endpoint.url or place.endpoint.service}")
         try:
-            source = connect(place, context=context, folder=folder)
-            build = source.build()
+            found = _ask(place, around, now_ms=now_ms, patience=None if named else PATIENCE)
         except (SourceError, DeclarationError) as err:
-            first = first or err
-            if place.service is not None and isinstance(err, DeclarationError):
-                break
+            if named and isinstance(err, DeclarationError):
+                raise
+            tried += [replace(one, where=place.named_by) for one in err.mistakes]
             continue
-        product = f"{build.product} {build.version}".strip()
-        return Found(source=source, endpoint=place, product=product, history=history(source, now_ms))
-    assert first is not None
-    raise first
+        answering.append(replace(found, cluster=cluster, passed_over=tuple(tried)))
+        if found.look.newest_ms is not None:
+            return answering[-1]
+    if answering:
+        return answering[0]
+    raise SourceError.of(tried)
 
 
-def history(source: Prometheus, now_ms: int) -> Window | None:
-    """From the first to the last sample of node capacities; None where there is none."""
-    times = f"timestamp({_CAPACITY})[{_BACK_MS // DAY_MS}d:1h]"
-    oldest = source.vector(f"min(min_over_time({times}))", now_ms)
-    newest = source.vector(f"max(max_over_time({times}))", now_ms)
-    if oldest and newest:
-        return Window(round(oldest[0][1] * 1000), round(newest[0][1] * 1000) + MINUTE_MS)
-    # A server without subqueries: read the samples of the nodes themselves.
-    read = source.raw(_CAPACITY, (), Window(now_ms - _BACK_MS, now_ms + MINUTE_MS))
-    seen = [series.ts_ms for series in read if len(series.ts_ms)]
-    if not seen:
+def _places(cluster: ClusterSeen) -> list[_Place]:
+    by = f"context {cluster.context}"
+    context = None if cluster.context == IN_CLUSTER else cluster.context
+    return [
+        _Place(endpoint=Endpoint(service=one), named_by=by, context=context)
+        for one in metrics_stores(cluster.services)[:_MOST_TRIED]
+    ]
+
+
+def _cluster(around: Around, tried: list[Mistake], tell: Tell) -> ClusterSeen | None:
+    """What the context may see; without a context that was named, trouble is only noted."""
+    try:
+        server = api_server(around.context, environment=around.environment, home=around.home)
+        tell(f"looking in context {server.context} (read verbs only)")
+        return probe(server)
+    except GpuyieldError as err:
+        if around.context is not None:
+            raise
+        tried += err.mistakes
         return None
-    return Window(min(int(one[0]) for one in seen), max(int(one[-1]) for one in seen) + MINUTE_MS)
+
+
+def _ask(place: _Place, around: Around, *, now_ms: int, patience: Patience | None) -> Found:
+    source = connect_prometheus(
+        place.endpoint,
+        context=place.context or around.context,
+        folder=around.folder,
+        environment=around.environment,
+        home=around.home,
+        patience=patience,
+    )
+    if patience is not None:
+        # Only whether it answers is asked impatiently.
+        source.build()
+        return _ask(place, around, now_ms=now_ms, patience=None)
+    return Found(source=source, endpoint=place.endpoint, look=look(source, now_ms=now_ms), cluster=None)
+
+
+def connect(endpoint: Endpoint, *, context: str | None, folder: Path) -> Prometheus:
+    """A connection to a declared metrics store."""
+    return connect_prometheus(endpoint, context=context, folder=folder, environment=os.environ, home=Path.home())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,3 +181,8 @@ def glimpse(source: Prometheus, newest_ms: int, teams: Teams | None = None) -> I
             return
         accounting = account_window(ledger, window=window, rules=Rules(), teams=teams or Teams())
         yield Glimpse(ledger=ledger, report=report, accounting=accounting, window=window)
+
+
+def end_of(seen: Look) -> int | None:
+    """The end of what a store holds: one minute after its newest sample."""
+    return None if seen.newest_ms is None else seen.newest_ms + MINUTE_MS
