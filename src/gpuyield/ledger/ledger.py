@@ -245,13 +245,12 @@ def _empty(kind: ColumnType) -> npt.NDArray[Any]:
 
 
 def _plain(values: Any) -> npt.NDArray[Any]:
-    if isinstance(values, np.ma.MaskedArray):
-        if values.dtype == object:
-            return cast("npt.NDArray[Any]", values.filled(None))
-        if values.mask is not np.ma.nomask and bool(np.any(values.mask)):
-            return cast("npt.NDArray[Any]", values.astype(object).filled(None))
-        return cast("npt.NDArray[Any]", values.data)
-    return cast("npt.NDArray[Any]", np.asarray(values))
+    """The values as a plain array; SQL's NULL is None."""
+    if not isinstance(values, np.ma.MaskedArray):
+        return np.asarray(values)
+    if values.dtype == object or np.ma.getmaskarray(values).any():
+        return np.asarray(np.ma.filled(values.astype(object), None))
+    return np.asarray(np.ma.getdata(values))
 
 
 def _column_bytes(values: npt.NDArray[Any]) -> bytes:
