@@ -19,7 +19,7 @@ from gpuyield.model.document import schema_name
 from gpuyield.report.answer import Answer, Next
 from gpuyield.report.screens.demo import demo_answer
 from gpuyield.steps.collect import collect_sources
-from gpuyield.steps.decide import Asked
+from gpuyield.steps.declared_work import Asked
 from gpuyield.steps.documents import write
 from gpuyield.steps.outcomes import import_declared
 from gpuyield.steps.report import build, write_documents, write_page

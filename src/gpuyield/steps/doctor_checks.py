@@ -14,7 +14,7 @@ from gpuyield.model.declaration import Declaration, Rules
 from gpuyield.report.screens.doctor import Check, State
 from gpuyield.report.sentences import count, listed
 from gpuyield.report.tables import format_span
-from gpuyield.steps.decide import last_seen_ms
+from gpuyield.steps.declared_work import last_seen_ms
 from gpuyield.steps.evidence import Evidence
 from gpuyield.steps.needs import BETTER_ACTIVITY, NEEDS, POD_LABELS, Need
 from gpuyield.steps.unpromised import Promising, Undeclared

@@ -12,6 +12,7 @@ from gpuyield.declare.deadlines import deadline_ms, parse_deadline
 from gpuyield.errors import DeclarationError
 from gpuyield.ledger import Ledger
 from gpuyield.ledger.tables import RUNS, RunKind
+from gpuyield.model.cells import Owner
 from gpuyield.model.declaration import BatchFamily, Deadline, Declaration
 from gpuyield.model.evidence import Gap
 from gpuyield.steps.belonging import Labels
@@ -26,9 +27,16 @@ JobKey = tuple[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promised:
-    """A job that held or awaited GPUs, when it was created, when it completed, and what its team wants of it."""
+    """A job that held or awaited GPUs, when it was created, when it completed, and what its team wants of it.
 
+    `deadline` and `due` are as they were written, `deadline_ms` and `due_ms` the instants that they mean for it.
+    """
+
+    workload: str
+    team: str
     family: str | None
+    deadline: Deadline | None
+    due: Deadline | None
     created_ms: int
     completed_ms: int | None
     deadline_ms: int | None
@@ -51,17 +59,17 @@ class Promises:
 def read_promises(ledger: Ledger, accounting: Accounting, declaration: Declaration, pods: Labels) -> Promises:
     """The promises of all jobs that held or awaited GPUs around the window; `pods` are the labels of their pods."""
     first: dict[JobKey, int] = {}
-    workloads: dict[JobKey, str] = {}
+    owners: dict[JobKey, Owner] = {}
     pod_of: dict[JobKey, str] = {}
     for holding in accounting.pods.holdings:
         if holding.job is not None:
             _earlier(first, (holding.namespace, holding.job), holding.from_ms)
-            workloads[holding.namespace, holding.job] = holding.owner.workload
+            owners[holding.namespace, holding.job] = holding.owner
             pod_of[holding.namespace, holding.job] = holding.pod
     for wait in accounting.pods.waiting:
         if wait.job is not None:
             _earlier(first, (wait.owner.namespace, wait.job), wait.from_ms)
-            workloads[wait.owner.namespace, wait.job] = wait.owner.workload
+            owners[wait.owner.namespace, wait.job] = wait.owner
     runs = _runs(ledger, accounting.window)
     created, completed, labels = _first(runs, RunKind.JOB_CREATED), _first(runs, RunKind.JOB_COMPLETED), _labels(runs)
     gaps: list[Gap] = []
@@ -69,10 +77,14 @@ def read_promises(ledger: Ledger, accounting: Accounting, declaration: Declarati
     for key, seen_ms in sorted(first.items()):
         written = labels.get(key, {})
         namespace, name = key
-        family = pods.family_of(namespace, pod_of.get(key, ""), workloads[key], name, declaration.batch)
+        family = pods.family_of(namespace, pod_of.get(key, ""), owners[key].workload, name, declaration.batch)
         at_ms = created.get(key, seen_ms)
         deadline, due = _written(f"{key[0]}/{key[1]}", family, written, declaration, gaps)
         jobs[key] = Promised(
+            workload=owners[key].workload,
+            team=owners[key].team,
+            deadline=deadline,
+            due=due,
             family=family.name if family else None,
             created_ms=at_ms,
             completed_ms=completed.get(key),

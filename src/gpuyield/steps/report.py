@@ -24,7 +24,8 @@ from gpuyield.report.sentences import count
 from gpuyield.report.twin import page_document
 from gpuyield.steps.account import accounted
 from gpuyield.steps.cost import costed
-from gpuyield.steps.decide import Asked, Decided, decided
+from gpuyield.steps.decide import Decided, decided
+from gpuyield.steps.declared_work import Asked
 from gpuyield.steps.documents import keep, write
 from gpuyield.steps.evidence import Evidence, gather
 from gpuyield.steps.observed import jobs_on_time
