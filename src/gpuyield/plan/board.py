@@ -57,6 +57,11 @@ class Task:
     before: tuple[int, ...]
     after: tuple[int, ...]
 
+    def holds(self, mode: Mode, most: Sequence[int]) -> bool:
+        """Whether some instant has what the mode takes (`most` by resource), or it was over before the origin."""
+        over = self.fixed_ms is not None and self.fixed_ms + mode.duration_ms <= 0
+        return over or all(amount <= most[at] for at, amount in mode.demand)
+
 
 @dataclass(frozen=True, slots=True)
 class Board:

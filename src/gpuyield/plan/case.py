@@ -35,7 +35,9 @@ from gpuyield.plan.windows import Windows, windows_of
 BOTH_CHOICES = (Manner(ShapeChoice.SLOWEST), Manner(ShapeChoice.EARLIEST))
 SETTLED_TASKS = 60
 """Beyond so many jobs with a deadline the exact lane is not tried."""
-SETTLE_WORK = 60_000
+SETTLE_WORK = 40_000
+QUICK_WORK = 5_000
+"""What the exact lane may spend on one of many variants of a problem."""
 TREE_NODES = 3_000
 TREE_WORK = 40_000
 
@@ -148,7 +150,7 @@ class Finding:
     none_exists: bool = False
 
 
-def find_plan(case: Case, budget: Budget, *, rules: bool = True) -> Finding:
+def find_plan(case: Case, budget: Budget, *, rules: bool = True, work: int = SETTLE_WORK) -> Finding:
     """Look for a plan that meets all hard deadlines: list rules first, then the exact lane for small problems."""
     if case.hard_impossible:
         return Finding(None, none_exists=True)
@@ -159,7 +161,7 @@ def find_plan(case: Case, budget: Budget, *, rules: bool = True) -> Finding:
     tasks = bound_tasks(case.board, case.windows)
     if len(tasks) > SETTLED_TASKS:
         return Finding(None)
-    share = budget.share(SETTLE_WORK)
+    share = budget.share(work)
     settled = settle(case.board, case.steps, case.windows, tasks, share)
     budget.settle(share)
     if settled.answer is Answer.PLAN:
@@ -210,7 +212,7 @@ def worst_overload(case: Case) -> tuple[int, Overload] | None:
     return None if best is None else (best[1], best[0][1])
 
 
-def prove(case: Case, budget: Budget, *, known_none: bool | None = None) -> Certificate | None:
+def prove(case: Case, budget: Budget, *, known_none: bool | None = None, work: int = SETTLE_WORK) -> Certificate | None:
     """A certificate that not all hard deadlines can be met; None where none was found.
 
     `known_none` says what the exact lane already knows, None: it has not been asked.
@@ -220,12 +222,14 @@ def prove(case: Case, budget: Budget, *, known_none: bool | None = None) -> Cert
     over = worst_overload(case)
     if over:
         resource, span = over
-        return interval_certificate(case.board, case.steps, case.windows, resource, span.from_ms, span.to_ms)
+        interval = interval_certificate(case.board, case.steps, case.windows, resource, span.from_ms, span.to_ms)
+        if interval["required_gpu_ms"] > interval["capacity_gpu_ms"]:
+            return interval
     wide = wide_gangs(case)
     if wide:
         return wide
     if known_none is None:
-        known_none = find_plan(case, budget, rules=False).none_exists
+        known_none = find_plan(case, budget, rules=False, work=work).none_exists
     return search_tree(case, budget) if known_none else None
 
 

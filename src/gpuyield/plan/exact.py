@@ -36,8 +36,19 @@ class Settled:
 
 
 def bound_tasks(board: Board, windows: Windows) -> list[int]:
-    """The tasks that a hard deadline binds: their own, or that of one that waits for them; and the fixed ones."""
-    return [task.index for task in board.tasks if windows.tails[task.index] is not None or task.fixed_ms is not None]
+    """The tasks that a hard deadline binds: their own, or that of one that waits for them; and the fixed ones.
+
+    Fixed ones that cannot keep their start behind a chain are impossible, and left out.
+    """
+    found = []
+    for task in board.tasks:
+        if task.fixed_ms is None:
+            bound = windows.tails[task.index] is not None
+        else:
+            bound = windows.heads[task.index] <= task.fixed_ms
+        if bound:
+            found.append(task.index)
+    return found
 
 
 def settle(board: Board, steps: Sequence[Steps], windows: Windows, tasks: Iterable[int], budget: Budget) -> Settled:

@@ -251,6 +251,9 @@ def why_impossible(case: Case, one: Impossible, clock: Clock) -> str:
                 assert not isinstance(one.need, int)
                 return f"{name} is impossible: it waits for {named(one.need)}, which is impossible itself."
             assert isinstance(one.need, int)
+            if task.fixed_ms is not None:
+                fixed = f"it is fixed to start at {clock.say(task.fixed_ms)}"
+                return f"{name} is impossible: {fixed}, and what it waits for ends at {clock.say(one.need)} or later."
             return (
                 f"{name} is impossible: with the jobs that it waits for it ends at {clock.say(one.need)} at the "
                 f"earliest, and its deadline is {_until(task, clock)}."
@@ -282,8 +285,8 @@ def why_then(case: Case, schedule: Schedule, at: int, clock: Clock, ends: Mappin
     )
     wanted = " and ".join(things(amount, case.board.resources[resource]) for resource, amount in one.mode.demand)
     if freeing:
-        return f"Starts at {start}, when {named(freeing)} {_end(freeing)}; before that {wanted} are not free for it."
-    return f"Starts at {start}, the earliest at which {wanted} are free for it as long as it runs."
+        return f"Starts at {start}, when {named(freeing)} {_end(freeing)}; before that there is no room for {wanted}."
+    return f"Starts at {start}, the earliest with room for {wanted} as long as it runs."
 
 
 def _end(names: Sequence[str]) -> str:

@@ -30,8 +30,7 @@ class Frame:
         self.before = [task.before for task in tasks]
         self.behind = [task.after for task in tasks]
         self.modes: list[tuple[Mode, ...]] = [
-            tuple(mode for mode in task.modes if all(amount <= self.most[at] for at, amount in mode.demand))
-            for task in tasks
+            tuple(mode for mode in task.modes if task.holds(mode, self.most)) for task in tasks
         ]
         for at in board.topological:
             self._raise_head(at)
@@ -70,6 +69,12 @@ class Frame:
         """It starts at an instant or later."""
         twin = self._copy()
         twin.heads[at] = max(self.heads[at], at_ms)
+        return twin._spread([at])
+
+    def ending_by(self, at: int, end_ms: int) -> Frame:
+        """It runs and ends by an instant."""
+        twin = self._copy()
+        twin.ends[at] = min(self.ends[at], end_ms)
         return twin._spread([at])
 
     def ordered(self, first: int, second: int) -> Frame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -26,7 +27,8 @@ class Reason(StrEnum):
 class Impossible:
     """A job, the reason, and its two figures: ms for time, an amount for width, names for flavors.
 
-    A chain with a name in `need` waits for that job, which is itself impossible; no certificate lists it.
+    A chain with a name in `need` waits for that job, which is itself impossible; no certificate lists it. A fixed job
+    behind a chain: the earliest end of what it waits for, and its fixed start.
     """
 
     task: int
@@ -44,7 +46,7 @@ class Impossible:
 def impossible_jobs(board: Board, steps: Sequence[Steps], windows: Windows) -> list[Impossible]:
     """Every job that cannot be run in time even on an empty cluster, in the order of ids."""
     empty = Profile(steps)
-    chains = _chain_heads(board, windows)
+    chains = chain_heads(board, windows)
     found: dict[int, Impossible] = {}
     unusable: set[int] = set()
     for at in board.topological:
@@ -61,17 +63,7 @@ def impossible_jobs(board: Board, steps: Sequence[Steps], windows: Windows) -> l
     return sorted(found.values(), key=lambda one: board.tasks[one.task].job.id)
 
 
-def _usable(windows: Windows, task: Task) -> bool:
-    """Whether some shape is held by the capacity and long enough before its own deadline, as early as it may start."""
-    head = windows.heads[task.index]
-    if task.fixed_ms is not None and head > task.fixed_ms:
-        return False
-    return any(
-        task.deadline_ms is None or head + mode.duration_ms <= task.deadline_ms for mode in windows.held[task.index]
-    )
-
-
-def _chain_heads(board: Board, windows: Windows) -> list[int]:
+def chain_heads(board: Board, windows: Windows) -> list[int]:
     """Heads where every predecessor takes its shortest shape and a fixed job has its fixed start, whatever fits."""
     heads = [0] * len(board.tasks)
     for at in board.topological:
@@ -82,6 +74,16 @@ def _chain_heads(board: Board, windows: Windows) -> list[int]:
         behind = [heads[one] + _shortest(board.tasks[one], windows) for one in task.before]
         heads[at] = max([task.release_ms, *behind])
     return heads
+
+
+def _usable(windows: Windows, task: Task) -> bool:
+    """Whether some shape is held by the capacity and long enough before its own deadline, as early as it may start."""
+    head = windows.heads[task.index]
+    if task.fixed_ms is not None and head > task.fixed_ms:
+        return False
+    return any(
+        task.deadline_ms is None or head + mode.duration_ms <= task.deadline_ms for mode in windows.held[task.index]
+    )
 
 
 def _shortest(task: Task, windows: Windows) -> int:
@@ -102,6 +104,8 @@ def _impossible(board: Board, empty: Profile, windows: Windows, task: Task, chai
         return Impossible(task=task.index, reason=Reason.TOO_LONG, need=shortest, have=have)
     if any(_fits_alone(empty, task, mode, head, deadline) for mode in task.modes):
         return None
+    if task.fixed_ms is not None and head > task.fixed_ms:
+        return Impossible(task=task.index, reason=Reason.CHAIN, need=head, have=task.fixed_ms)
     chain_end = chain_head + _shortest(task, windows)
     if deadline is not None and chain_end > deadline and task.before:
         return Impossible(task=task.index, reason=Reason.CHAIN, need=chain_end, have=deadline)
@@ -194,8 +198,14 @@ def _lack(one: Impossible) -> int:
 
 
 def _lasting(empty: Profile, task: Task, mode: Mode, resource: int) -> int:
-    """The most of one resource that is there for the mode's duration without a break, inside the job's own window."""
+    """The most of one resource that is there for the mode's duration without a break, inside the job's own window.
+
+    A fixed job's window is its run.
+    """
     start = max(0, task.release_ms if task.fixed_ms is None else task.fixed_ms)
+    if task.fixed_ms is not None:
+        low, high = bisect_right(empty.times, start) - 1, bisect_left(empty.times, task.fixed_ms + mode.duration_ms)
+        return min(empty.free[resource][low:high], default=0)
     last = NEVER if task.deadline_ms is None else task.deadline_ms - mode.duration_ms
     for amount in sorted({have for have in empty.free[resource] if have > 0}, reverse=True):
         trial = Mode(mode.shape, ((resource, amount),), mode.duration_ms, amount)
@@ -209,7 +219,7 @@ def impossible_certificate(board: Board, listed: Sequence[Impossible]) -> dict[s
 
     None where no job can be shown by two figures: a chain into a hole of the capacity, or broken seconds.
     """
-    exact = [one for one in listed if _sayable(one)]
+    exact = [one for one in listed if _sayable(one, board.tasks[one.task])]
     if not exact:
         return None
     rows: list[dict[str, object]] = []
@@ -228,8 +238,10 @@ def impossible_certificate(board: Board, listed: Sequence[Impossible]) -> dict[s
     return {"kind": "impossible", "jobs": rows}
 
 
-def _sayable(one: Impossible) -> bool:
+def _sayable(one: Impossible, task: Task) -> bool:
     """Whether the two figures show it: a width that lacks nothing by itself does not, nor do broken seconds."""
+    if one.reason is Reason.CHAIN and task.fixed_ms is not None:
+        return False
     if one.reason is Reason.TOO_WIDE:
         return _lack(one) < 0
     if one.reason is Reason.NO_FLAVOR:

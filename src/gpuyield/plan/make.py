@@ -25,6 +25,7 @@ from gpuyield.plan.budget import Budget, never
 from gpuyield.plan.case import BOTH_CHOICES, Case, find_plan, prove, rule_schedules
 from gpuyield.plan.explain import Clock, explain, why_given_up, why_impossible, why_then
 from gpuyield.plan.fewest import PLENTY, fewest, peak_of
+from gpuyield.plan.impossible import chain_heads
 from gpuyield.plan.improve import fewest_given_up, squeaky_wheel
 from gpuyield.plan.objective import (
     chosen_resource,
@@ -38,9 +39,13 @@ from gpuyield.plan.objective import (
 from gpuyield.plan.profile import NEVER
 from gpuyield.plan.relax import relaxations
 from gpuyield.plan.schedule import Manner, Merit, Placement, Schedule, ShapeChoice, meets_all, merit_of
+from gpuyield.plan.weigh import weight_certificate
 
 DEFAULT_WORK = 250_000
 """Placements that a plan may try: a few seconds in plain Python."""
+
+ADVICE_WORK = 100_000
+"""What looking for relaxations may take of it."""
 
 
 def make_plan(
@@ -95,7 +100,9 @@ class _Maker:
         status = self._status(known, objective)
         relaxed: list[Relaxation] = []
         if advise and status in (PlanStatus.INFEASIBLE, PlanStatus.UNKNOWN):
-            relaxed = relaxations(self.case, known.schedule, known.certificate, self.budget)
+            share = self.budget.share(ADVICE_WORK)
+            relaxed = relaxations(self.case, known.schedule, known.certificate, share)
+            self.budget.settle(share)
         jobs = self._jobs(known.schedule)
         at_once = {
             self.given.board.resources[at]: started_at_once(self.given, at) for at in self.given.board.gpu_resources()
@@ -115,7 +122,7 @@ class _Maker:
             relaxations=tuple(relaxed),
             peak_if_started_at_once=at_once,
             seed=self.seed,
-            stopped_because=self._stopped(status, objective),
+            stopped_because=self._stopped(status),
         )
 
     def _look(self) -> _Known:
@@ -248,7 +255,7 @@ class _Maker:
     def _objective(self, known: _Known, needs: Sequence[GpuNeed]) -> ObjectiveValue:
         match self.problem.objective:
             case PlanObjective.ON_TIME:
-                return on_time_objective(self.case, known.schedule)
+                return self._proven_on_time(on_time_objective(self.case, known.schedule), known)
             case PlanObjective.MAKESPAN:
                 return makespan_objective(self.case, known.schedule, self.budget)
             case PlanObjective.CHEAPEST:
@@ -262,6 +269,14 @@ class _Maker:
                     certificate=need.certificate,
                 )
 
+    def _proven_on_time(self, objective: ObjectiveValue, known: _Known) -> ObjectiveValue:
+        """The bound lowered to the value where a small tree shows that no plan has more weight on time."""
+        if objective.value is None or objective.value == objective.bound:
+            return objective
+        all_met = meets_all(self.case.board, known.schedule)
+        tree = weight_certificate(self.case, objective.value, all_met, self.budget)
+        return objective if tree is None else replace(objective, bound=objective.value, certificate=tree)
+
     def _status(self, known: _Known, objective: ObjectiveValue) -> PlanStatus:
         if meets_all(self.case.board, known.schedule):
             closed = objective.value is not None and objective.value == objective.bound
@@ -274,12 +289,11 @@ class _Maker:
             return Proof(by="gpuyield-exact", claim="infeasible")
         return None
 
-    def _stopped(self, status: PlanStatus, objective: ObjectiveValue) -> StoppedBecause:
+    def _stopped(self, status: PlanStatus) -> StoppedBecause:
         if self.budget.stopped is StoppedBecause.TIME:
             return StoppedBecause.TIME
-        closed = objective.value is not None and objective.value == objective.bound
-        proven = status is PlanStatus.OPTIMAL or status is PlanStatus.INFEASIBLE
-        return StoppedBecause.PROVEN if proven or closed else StoppedBecause.BUDGET
+        proven = status in (PlanStatus.OPTIMAL, PlanStatus.INFEASIBLE)
+        return StoppedBecause.PROVEN if proven else StoppedBecause.BUDGET
 
     def _jobs(self, schedule: Schedule) -> tuple[PlannedJob, ...]:
         case, clock = self.case, Clock.of(self.case, schedule)
@@ -325,11 +339,9 @@ def _job_status(case: Case, schedule: Schedule, at: int, hopeless: bool) -> JobS
 
 
 def started_at_once(case: Case, resource: int) -> int:
-    """The most of a resource held at once if every job started as early as it may, in its first shape on it."""
-    placed: list[Placement | None] = []
-    for task in case.board.tasks:
-        head = case.windows.heads[task.index]
-        placed.append(Placement(task.modes[0], head) if task.modes else None)
+    """The most of a resource held at once if every job started as early as its chain lets it, in its first shape."""
+    heads = chain_heads(case.board, case.windows)
+    placed = [Placement(task.modes[0], heads[task.index]) if task.modes else None for task in case.board.tasks]
     return peak_of(Schedule(placed), resource)
 
 

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import (
+    Any,  # A certificate is JSON.
+    TypeAlias,
+)
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,9 +89,11 @@ def forced_jobs(board: Board, windows: Windows, resource: int) -> Forced:
         duration = min(mode.duration_ms for mode in modes)
         head = windows.heads[task.index]
         paused = task.job.restart_ms is not None
+        if task.fixed_ms is not None and head > task.fixed_ms:
+            continue
         if task.fixed_ms is not None and not paused:
             tail = task.fixed_ms + duration
-        if tail is None:
+        if tail is None or tail <= 0:
             continue
         rows.append((task.index, head, tail, duration, demand, paused))
     table = np.array(rows, dtype=np.int64).reshape(-1, 6)
@@ -236,7 +241,7 @@ def forced_gpu_ms(board: Board, windows: Windows, resource: int, from_ms: int, t
 
 def interval_certificate(
     board: Board, steps: Sequence[Steps], windows: Windows, resource: int, from_ms: int, to_ms: int
-) -> dict[str, object]:
+) -> dict[str, Any]:
     """The span with its forced parts, as contracts.md 3 spells it; `extra_gpus` is 0 where nothing is missing."""
     forced = forced_gpu_ms(board, windows, resource, from_ms, to_ms)
     required = sum(forced.values())

@@ -27,7 +27,7 @@ MOST_TIME = 1 << 40
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
+class Look:
     """A frame, how full its fullest interval is (1 = exactly full), and the node that closes it, if one does."""
 
     frame: Frame
@@ -36,11 +36,14 @@ class _Look:
 
 
 @dataclass(frozen=True, slots=True)
-class _Split:
+class Split:
+    """A decision and what each of its branches looks like."""
+
     node: Node
-    branches: tuple[_Look, ...]
+    branches: tuple[Look, ...]
 
     def merit(self) -> tuple[float, float]:
+        """How close its branches are to being closed: the worst first, then all of them."""
         marks = [2.0 if one.closed else one.fullness for one in self.branches]
         return (min(marks), sum(marks) / len(marks))
 
@@ -52,11 +55,14 @@ def search_certificate(
 
     Jobs that may be paused are not reasoned about: with one of them there is no tree.
     """
+    grid_ms = grid_of(board, steps)
+    root = Frame(board, steps, grid_ms)
+    stuck = [at for at in tasks if root.must_run(at) and not root.usable(at)]
+    if stuck:
+        return {"kind": "search", "branches": [{"closed": "impossible", "id": board.tasks[stuck[0]].job.id}]}
     if len(tasks) > MOST_TASKS or any(board.tasks[at].job.restart_ms is not None for at in tasks):
         return None
-    grid_ms = grid_of(board, steps)
-    grower = _Grower(board, steps, tasks, nodes, budget)
-    branches = grower.grow(Frame(board, steps, grid_ms))
+    branches = TreeGrower(board, steps, tasks, nodes, budget).grow(root)
     if branches is None:
         return None
     certificate: dict[str, object] = {"kind": "search", "branches": branches}
@@ -65,7 +71,9 @@ def search_certificate(
     return certificate
 
 
-class _Grower:
+class TreeGrower:
+    """Grows the tree of one question; splits only the given tasks."""
+
     def __init__(self, board: Board, steps: Sequence[Steps], tasks: Sequence[int], nodes: int, budget: Budget) -> None:
         self.board, self.steps, self.nodes, self.budget = board, steps, nodes, budget
         self.tasks = [at for at in tasks if board.tasks[at].modes]
@@ -74,7 +82,7 @@ class _Grower:
     def grow(self, root: Frame) -> list[Node] | None:
         """The nodes in depth-first order; None where the tree does not close within its limits."""
         found: list[Node] = []
-        waiting = [self._look(root)]
+        waiting = [self.look(root)]
         while waiting:
             look = waiting.pop()
             if len(found) + len(waiting) >= self.nodes or not self.budget.spend(len(self.tasks)):
@@ -82,18 +90,19 @@ class _Grower:
             if look.closed:
                 found.append(look.closed)
                 continue
-            split = self._best_split(look)
+            split = self.best_split(look)
             if split is None:
                 return None
             found.append(split.node)
             waiting.extend(reversed(split.branches))
         return found
 
-    def _best_split(self, look: _Look) -> _Split | None:
-        best: _Split | None = None
+    def best_split(self, look: Look) -> Split | None:
+        """The most promising split of a frame that is not closed; None where nothing is left to decide."""
+        best: Split | None = None
         for node, frames in self._splits(look.frame):
-            branches = tuple(self._look(one) for one in frames)
-            split = _Split(node, branches)
+            branches = tuple(self.look(one) for one in frames)
+            split = Split(node, branches)
             if best is None or split.merit() > best.merit():
                 best = split
             if all(one.closed for one in branches):
@@ -104,8 +113,9 @@ class _Grower:
         """The most promising splits of a frame, with the frames of their branches."""
         name = [task.job.id for task in self.board.tasks]
         ranked: list[tuple[tuple[int, int, int], Node, list[object]]] = []
-        slack = {at: self._slack(frame, at) for at in self.tasks}
-        for at in self.tasks:
+        tasks = [at for at in self.tasks if frame.must_run(at)]
+        slack = {at: self._slack(frame, at) for at in tasks}
+        for at in tasks:
             usable = frame.usable(at)
             if len(usable) > 1:
                 ranked.append(((slack[at], at, -1), {"split": "shape", "id": name[at]}, ["shape", at]))
@@ -114,7 +124,7 @@ class _Grower:
                 for middle in self._instants(frame, at, last, usable[0].duration_ms):
                     node: Node = {"split": "start", "id": name[at], "at_ms": middle}
                     ranked.append(((slack[at], at, middle), node, ["start", at, middle]))
-        pairs = [(one, other) for place, one in enumerate(self.tasks) for other in self.tasks[place + 1 :]]
+        pairs = [(one, other) for place, one in enumerate(tasks) for other in tasks[place + 1 :]]
         for one, other in pairs:
             if frame.leads(one, other) or frame.leads(other, one) or not frame.clash(one, other):
                 continue
@@ -146,11 +156,12 @@ class _Grower:
         usable = frame.usable(at)
         return max((frame.latest_start(at, mode) for mode in usable), default=0) - frame.heads[at]
 
-    def _look(self, frame: Frame) -> _Look:
+    def look(self, frame: Frame) -> Look:
+        """How full a frame is, and the node that closes it, if one does."""
         if frame.dead:
             stuck = [at for at in range(len(self.board.tasks)) if frame.must_run(at) and not frame.usable(at)]
             name = self.board.tasks[stuck[0]].job.id if stuck else self.board.tasks[self.tasks[0]].job.id
-            return _Look(frame, 2.0, {"closed": "impossible", "id": name})
+            return Look(frame, 2.0, {"closed": "impossible", "id": name})
         fullness = 0.0
         for resource in range(len(self.board.resources)):
             rows = _Rows.of(frame, self.tasks, resource)
@@ -159,12 +170,12 @@ class _Grower:
             table = rows.forced_time(self.changes)
             full, span = table.fullest(self.steps[resource])
             if full > 1 and span:
-                return _Look(frame, full, self._closed("interval", resource, span))
+                return Look(frame, full, self._closed("interval", resource, span))
             fullness = max(fullness, full)
             wide = self._too_wide(frame, resource, rows, table)
             if wide:
-                return _Look(frame, 2.0, wide)
-        return _Look(frame, fullness, None)
+                return Look(frame, 2.0, wide)
+        return Look(frame, fullness, None)
 
     def _closed(self, kind: str, resource: int, span: tuple[int, int]) -> Node:
         return {"closed": kind, "resource": self.board.resources[resource], "from_ms": span[0], "to_ms": span[1]}

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from gpuyield.model.plan import AddGpus, Certificate, Drop, Less, MoveDeadline, Relaxation
 from gpuyield.plan.board import is_gpu
 from gpuyield.plan.budget import Budget
-from gpuyield.plan.case import Case, complete, find_plan, prove, rule_schedules
+from gpuyield.plan.case import QUICK_WORK, Case, complete, find_plan, prove, rule_schedules
 from gpuyield.plan.impossible import Reason, impossible_certificate, seconds
 from gpuyield.plan.schedule import Manner, Placement, Schedule, ShapeChoice
 
@@ -52,7 +52,7 @@ def _resources_to_add(case: Case, certificate: Certificate | None) -> list[int]:
 
 def _solves(case: Case, budget: Budget) -> Schedule | None:
     """A plan that runs every job and meets all hard deadlines."""
-    found = find_plan(case, budget).schedule
+    found = find_plan(case, budget, work=QUICK_WORK).schedule
     return found if found is not None and not found.missing() else None
 
 
@@ -74,7 +74,7 @@ def add_gpus(case: Case, resource: int, certificate: Certificate | None, budget:
     if schedule is None:
         return None
     less_case = case.with_added(resource, amount - 1, from_ms, to_ms) if amount > 1 else case
-    proof = certificate if amount == 1 and certificate is not None else prove(less_case, budget)
+    proof = certificate if amount == 1 and certificate is not None else prove(less_case, budget, work=QUICK_WORK)
     if proof is not None and proof["kind"] == "impossible":
         # Its figures speak of the capacity that the inputs state.
         listed = {one["id"] for one in proof["jobs"]}
@@ -254,7 +254,7 @@ def _none_smaller(
         return ()
     found = []
     for change, case in smaller:
-        proof = prove(case, budget)
+        proof = prove(case, budget, work=QUICK_WORK)
         if proof is None:
             return ()
         found.append(Less(change=change, certificate=proof))

@@ -81,7 +81,7 @@ def serial_schedule(
     profile = Profile(steps)
     placed: list[Placement | None] = [None] * len(board.tasks)
     for task in board.tasks:
-        if task.fixed_ms is not None:
+        if task.fixed_ms is not None and windows.heads[task.index] <= task.fixed_ms:
             placed[task.index] = _place_fixed(profile, task)
     for at in order:
         task = board.tasks[at]

@@ -32,10 +32,7 @@ class Windows:
 def windows_of(board: Board, steps: Sequence[Steps], deadlines: Mapping[int, int | None] | None = None) -> Windows:
     """Heads and tails on this capacity; `deadlines` replaces the tasks' own where it names them."""
     most = [most_between(one, 0, NEVER) for one in steps]
-    held = [
-        tuple(mode for mode in task.modes if all(amount <= most[at] for at, amount in mode.demand))
-        for task in board.tasks
-    ]
+    held = [tuple(mode for mode in task.modes if task.holds(mode, most)) for task in board.tasks]
     shortest = [min((mode.duration_ms for mode in modes), default=0) for modes in held]
     heads = [0] * len(board.tasks)
     for at in board.topological:
