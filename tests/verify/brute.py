@@ -21,6 +21,10 @@ INFINITE = 10**6
 MOST_UNITS = 60
 
 
+class Unanswerable(Exception):
+    """Trying everything does not answer this one."""
+
+
 @dataclass(frozen=True)
 class Facts:
     """What is true of a problem: its best plan, and the fewest of each resource (None: no amount does)."""
@@ -33,7 +37,7 @@ class Facts:
 def units(value_ms: int) -> int:
     """Whole units of ms."""
     if value_ms % UNIT_MS:
-        raise NotImplementedError(f"{value_ms} ms are no whole units")
+        raise Unanswerable(f"{value_ms} ms are no whole units")
     return value_ms // UNIT_MS
 
 
@@ -49,7 +53,7 @@ def horizon(inputs: Inputs) -> int:
     pause = sum(units(job["restart_ms"] or 0) for job in inputs["jobs"])
     end = last + pause + sum(max(units(s["duration_ms"]) for s in job["shapes"]) for job in inputs["jobs"])
     if end > MOST_UNITS:
-        raise NotImplementedError(f"{end} units are too many to try")
+        raise Unanswerable(f"{end} units are too many to try")
     return end
 
 
@@ -92,7 +96,7 @@ def solve(
     supply: Supply | None = None,
     *,
     may_drop: bool = False,
-    allowed: Callable[[str, Option | None], bool] = lambda name, option: True,
+    allowed: Callable[[str, Option | None, Plan], bool] = lambda name, option, placed: True,
     worth: Callable[[Plan], Fraction] | None = None,
 ) -> Plan | None:
     """The plan worth most (the first one without `worth`) that keeps everything; None where there is none.
@@ -120,7 +124,7 @@ def solve(
             ready = max((plan[one][1][-1][1] for one in job["after"]), default=-INFINITE)
             limit = end if job["deadline_ms"] is None else min(end, units(job["deadline_ms"]))
             for option in options(job, limit):
-                if option[1][0][0] < ready or not allowed(name, option):
+                if option[1][0][0] < ready or not allowed(name, option, plan):
                     continue
                 cells = [
                     (resource, unit, need)
@@ -139,7 +143,7 @@ def solve(
                 for r, u, need in cells:
                     used[r, u] -= need
         droppable = gone or job["deadline_ms"] is not None
-        return may_drop and droppable and allowed(name, None) and place(depth + 1)
+        return may_drop and droppable and allowed(name, None, plan) and place(depth + 1)
 
     place(0)
     return best[0][1] if best else None
@@ -177,7 +181,7 @@ def facts(inputs: Inputs) -> Facts:
     whole = solve(inputs, worth=worth)
     best = whole if whole is not None else solve(inputs, may_drop=True, worth=worth)
     if best is None:
-        raise LookupError("a job without a deadline can never be run")
+        raise Unanswerable("a job without a deadline can never be run")
     total = timed_weight(inputs)
     share = on_time_weight(inputs, best) / total if total else Fraction(1)
     return Facts(feasible=whole is not None, best=best, best_share=share)

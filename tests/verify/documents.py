@@ -30,7 +30,7 @@ def true_document(seed: int) -> tuple[dict[str, Any], Inputs]:
         inputs = make_inputs(rng)
         try:
             return make_document(inputs, rng), inputs
-        except LookupError:
+        except brute.Unanswerable:
             continue
 
 
@@ -202,7 +202,7 @@ def _why_not(opened: Inputs, inputs: Inputs, hopeless: list[str]) -> dict[str, A
     jobs = {job["id"]: job for job in inputs["jobs"]}
     listed = [found for name in hopeless if (found := _impossible(opened, jobs[name], jobs)) is not None]
     if hopeless and not listed:
-        raise LookupError("no simple reason")
+        raise brute.Unanswerable("no simple reason")
     if listed:
         return {"kind": "impossible", "jobs": listed}
     for resource in opened["capacity"]:

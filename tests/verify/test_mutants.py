@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from gpuyield.verify import check
+from verify.brute import Unanswerable
 from verify.documents import true_document
 from verify.mutants import mutant, variation
 from verify.problems import seal
@@ -25,7 +26,7 @@ def judged(document: dict[str, Any], inputs: dict[str, Any]) -> str | None:
     """What is false; `undecided` where that cannot be tried."""
     try:
         return is_false(document, inputs)
-    except NotImplementedError:
+    except Unanswerable:
         return "undecided"
 
 

@@ -19,6 +19,7 @@ from verify.documents import without
 from verify.trees import binds, domains, priced_bound
 
 Segments = list[tuple[int, int]]
+Rule = Callable[[str, Any, Any], bool]
 Runs = dict[str, tuple[dict[str, Any], Segments]]
 EPSILON = 1e-9
 
@@ -31,7 +32,7 @@ def is_false(document: dict[str, Any], inputs: Inputs) -> str | None:
     """The first claim found to be false or malformed; None where there is none.
 
     Raises:
-        NotImplementedError: The inputs have times between whole units, which are not tried.
+        Unanswerable: The inputs have times between whole units, which are not tried.
     """
     try:
         _Truth(document, inputs).tell()
@@ -71,7 +72,7 @@ class _Truth:
         self.jobs = {job["id"]: job for job in inputs["jobs"]}
         self.hard = [name for name, job in self.jobs.items() if job["deadline_ms"] is not None]
         if not inputs["capacity"]:
-            raise NotImplementedError("without any capacity")
+            raise brute.Unanswerable("without any capacity")
         self.resource: str = inputs["resource"] or next(iter(inputs["capacity"]))
         self.opened = dict(inputs)
         if inputs["objective"] == "fewest-gpus":
@@ -288,7 +289,9 @@ class _Truth:
 
     def amount_certificate(self, certificate: dict[str, Any], resource: str, bound: int) -> None:
         fewer = {**self.inputs["capacity"], resource: [[-(10**6) * UNIT_MS, bound - 1]]}
-        Certificate({**self.inputs, "capacity": fewer}, printed=self.inputs).check(certificate)
+        plenty = {**fewer, resource: [[-(10**6) * UNIT_MS, brute.INFINITE]]}
+        looser = {**self.inputs, "capacity": plenty}
+        Certificate({**self.inputs, "capacity": fewer}, printed=self.inputs, looser=looser).check(certificate)
 
     def gpus(self, runs: Runs) -> None:
         known = {"objective.bound"}
@@ -318,6 +321,8 @@ class _Truth:
 
     def needed(self, needed: int, resource: str, runs: Runs) -> None:
         stated = (self.document.get("witness") or {}).get("needed")
+        if stated is not None and len(self.document["gpus"]) > 1:
+            stated = stated[resource]
         capacity = {**self.inputs["capacity"], resource: [[-(10**12), needed]]}
         peaks = [self.peak(runs, resource)] if len(runs) == len(self.jobs) else []
         if stated is not None:
@@ -441,11 +446,18 @@ class Certificate:
     """Whether a certificate is true: its figures, and that it rules out what it says."""
 
     def __init__(
-        self, inputs: Inputs, *, printed: Inputs | None = None, share: float | None = None, must_meet: bool = True
+        self,
+        inputs: Inputs,
+        *,
+        printed: Inputs | None = None,
+        looser: Inputs | None = None,
+        share: float | None = None,
+        must_meet: bool = True,
     ) -> None:
         self.inputs, self.printed = inputs, printed or inputs
         self.jobs = {job["id"]: job for job in inputs["jobs"]}
         self.share, self.must_meet = share, must_meet
+        self.looser = looser or self.inputs
 
     def check(self, stated: dict[str, Any]) -> None:
         """Raise `False_` where it is not true."""
@@ -457,13 +469,8 @@ class Certificate:
         kinds[stated["kind"]](stated)
 
     def alone(self, name: str) -> list[Any]:
-        """All runs of a job that keep deadlines and order, whatever the capacity."""
-        return domains(self.inputs)[name] or domains({**self.inputs, "capacity": self.endless()})[name]
-
-    def endless(self) -> dict[str, Any]:
-        return {
-            name: [[0, brute.INFINITE]] for job in self.inputs["jobs"] for s in job["shapes"] for name in s["demand"]
-        }
+        """All runs of a job that keep deadlines and order, whatever the load."""
+        return domains(self.inputs)[name] or domains(self.looser)[name]
 
     def least_ms(self, name: str, spans: Segments) -> int:
         return min((self.within(segments, spans) for _, segments in self.alone(name)), default=0)
@@ -502,7 +509,12 @@ class Certificate:
         names = [entry["id"] for entry in stated["jobs"]]
         claim(span[0] < span[1] and len(names) == len(set(names)) > 1, "wide-gangs")
         resource = stated["resource"]
-        needs = sorted(min(s["demand"].get(resource, 0) for s in self.jobs[name]["shapes"]) for name in names)
+        claim(set(names) <= set(self.jobs), "wide-gangs of no job")
+        usable = {name: {at for at, _ in self.alone(name)} for name in names}
+        claim(all(usable.values()) and all(binds(self.jobs[name], self.inputs) for name in names), "they need not run")
+        needs = sorted(
+            min(self.jobs[name]["shapes"][at]["demand"].get(resource, 0) for at in usable[name]) for name in names
+        )
         there = max(amount(self.inputs["capacity"], resource, at) for at in range(brute.horizon(self.inputs)))
         claim(needs[0] + needs[1] > there, "two fit")
         claim(sum(self.least_ms(name, [span]) for name in names) > span[1] - span[0], "they fit in turn")
@@ -529,9 +541,13 @@ class Certificate:
                     claim(have == self.most(bare, int(need)), "have")
             elif reason == "chain":
                 claim(bool(job["after"]) and have * 1000 == job["deadline_ms"], "have")
-                ends = [brute.earliest_end(self.inputs, self.jobs, one, alone=False) for one in job["after"]]
-                known = max([start, *(end * UNIT_MS for end in ends if end is not None)])
-                claim(need * 1000 in [known + s["duration_ms"] for s in shapes], "need")
+                loose = {name: {**one, "deadline_ms": None} for name, one in self.jobs.items()}
+                right = []
+                for jobs in (self.jobs, loose):
+                    ends = [brute.earliest_end(self.inputs, jobs, one, alone=False) for one in job["after"]]
+                    known = max([start, *(end * UNIT_MS for end in ends if end is not None)])
+                    right += [known + s["duration_ms"] for s in shapes]
+                claim(need * 1000 in right, "need")
             else:
                 raise False_("reason")
 
@@ -553,7 +569,7 @@ class Certificate:
         self.replay(nodes, [])
         claim(not nodes, "nodes left over")
 
-    def replay(self, nodes: list[dict[str, Any]], rules: list[Callable[[str, Any], bool]]) -> None:
+    def replay(self, nodes: list[dict[str, Any]], rules: list[Rule]) -> None:
         claim(bool(nodes), "an open branch")
         node = nodes.pop(0)
         if "closed" in node:
@@ -562,36 +578,62 @@ class Certificate:
             return
         split = node["split"]
         if split == "order":
-            one, two = node["first"], node["second"]
-            claim({one, two} <= set(self.jobs) and one != two, "order")
-            raise False_("order is not used in these trees")
+            for rule in self.orders(node["first"], node["second"], rules):
+                self.replay(nodes, [*rules, rule])
+            return
         name = node["id"]
         claim(name in self.jobs, "no such job")
         for rule in self.parts(split, name, node):
             self.replay(nodes, [*rules, rule])
 
-    def parts(self, split: str, name: str, node: dict[str, Any]) -> list[Callable[[str, Any], bool]]:
+    def orders(self, one: str, two: str, rules: list[Rule]) -> list[Rule]:
+        jobs = [self.jobs[one], self.jobs[two]]
+        claim(one != two and all(job["restart_ms"] is None for job in jobs), "order")
+        for first in (o for o in self.alone(one) if all(rule(one, o, {}) for rule in rules)):
+            for second in (o for o in self.alone(two) if all(rule(two, o, {}) for rule in rules)):
+                claim(self.clash(jobs[0], first[0], jobs[1], second[0]), "they may run at once")
+
+        def before(first: str, second: str) -> Rule:
+            def rule(name: str, option: Any, placed: Any) -> bool:
+                both = {**placed, name: option}
+                if option is None or first not in both or second not in both:
+                    return True
+                return bool(both[first][1][-1][1] <= both[second][1][0][0])
+
+            return rule
+
+        return [before(one, two), before(two, one)]
+
+    def clash(self, one: dict[str, Any], at: int, two: dict[str, Any], other: int) -> bool:
+        first, second = one["shapes"][at]["demand"], two["shapes"][other]["demand"]
+        end = brute.horizon(self.inputs)
+        return any(
+            need + second.get(name, 0) > max(amount(self.inputs["capacity"], name, unit) for unit in range(end))
+            for name, need in first.items()
+        )
+
+    def parts(self, split: str, name: str, node: dict[str, Any]) -> list[Rule]:
         if split == "start":
             at = whole(node["at_ms"], -(10**15))
             return [
-                lambda one, o: one != name or (o is not None and o[1][0][0] * UNIT_MS < at),
-                lambda one, o: one != name or (o is not None and o[1][0][0] * UNIT_MS >= at),
+                lambda one, o, placed: one != name or (o is not None and o[1][0][0] * UNIT_MS < at),
+                lambda one, o, placed: one != name or (o is not None and o[1][0][0] * UNIT_MS >= at),
             ]
         if split == "shape":
             shapes = sorted({at for at, _ in self.alone(name)})
-            return [lambda one, o, s=s: one != name or (o is not None and o[0] == s) for s in shapes]  # type: ignore[misc]
+            return [lambda one, o, placed, s=s: one != name or (o is not None and o[0] == s) for s in shapes]  # type: ignore[misc]
         claim(split == "on-time" and self.share is not None, "split")
         job = self.jobs[name]
         ends = [job[key] for key in ("deadline_ms", "due_ms") if job[key] is not None]
 
-        def kept(one: str, option: Any) -> bool:
+        def kept(one: str, option: Any, placed: Any) -> bool:
             return one != name or (option is not None and option[1][-1][1] * UNIT_MS <= min(ends))
 
-        return [kept, lambda one, o: one != name or not kept(one, o)]
+        return [kept, lambda one, o, placed: one != name or not kept(one, o, placed)]
 
-    def has_plan(self, rules: list[Callable[[str, Any], bool]]) -> bool:
-        def allowed(name: str, option: Any) -> bool:
-            return all(rule(name, option) for rule in rules)
+    def has_plan(self, rules: list[Rule]) -> bool:
+        def allowed(name: str, option: Any, placed: Any) -> bool:
+            return all(rule(name, option, placed) for rule in rules)
 
         floor = [
             {**j, "deadline_ms": None if j["deadline_ms"] is None else j["deadline_ms"] // UNIT_MS * UNIT_MS}
@@ -613,7 +655,7 @@ class Certificate:
         bucket, scale = whole(stated["bucket_ms"], 1), whole(stated["scale"], 1)
         prices = {name: [whole(price) for price in listed] for name, listed in stated["prices"].items()}
         if bucket != UNIT_MS:
-            raise NotImplementedError("buckets other than one unit")
+            raise brute.Unanswerable("buckets other than one unit")
         best, jobs = priced_bound(self.inputs, prices, scale, hard_only=self.share is None)
         claim(Fraction(stated["bound"]) >= best, "bound")
         if self.share is None:

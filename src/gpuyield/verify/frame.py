@@ -257,3 +257,24 @@ def held_shapes(job: Job, most: Mapping[str, int]) -> tuple[int, ...]:
 def most_ever(problem: Problem) -> dict[str, int]:
     """The most of each resource that there is at any instant from the origin on."""
     return {name: steps.highest(0, FOREVER) for name, steps in problem.capacity.items()}
+
+
+def shortest_held(problem: Problem) -> dict[str, int]:
+    """The shortest duration of each job that capacity can hold; of all its shapes where it holds none."""
+    most = most_ever(problem)
+    found = {}
+    for name, job in problem.jobs.items():
+        places = held_shapes(job, most) or range(len(job.shapes))
+        found[name] = min(job.shapes[at].duration_ms for at in places)
+    return found
+
+
+def loose_heads(problem: Problem) -> dict[str, int]:
+    """Heads where each predecessor takes its shortest shape, whether or not that fits its own window."""
+    shortest = shortest_held(problem)
+    heads: dict[str, int] = {}
+    for name in topological(problem.jobs):
+        job = problem.jobs[name]
+        behind = [heads[before] + shortest[before] for before in job.after if job.fixed_ms is None]
+        heads[name] = max([job.earliest_ms, *behind])
+    return heads

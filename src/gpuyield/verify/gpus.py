@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any  # JSON has no narrower type than this.
 
+from .frame import loose_heads
 from .plan_jobs import PlanJobs
 from .problem import Problem
 from .proofs import Proofs, is_obvious
@@ -45,6 +46,20 @@ def check_gpus(
                 checker.check_lower_bound(proofs)
     if chosen is not None and chosen not in entries:
         raise Refused(f"gpus has no {chosen}, the resource of the objective.")
+
+
+def check_peaks(stated: Any, problem: Problem) -> None:
+    """`peak_if_started_at_once`: what is held at most if every job starts at its head, in its first shape."""
+    heads = loose_heads(problem)
+    runs = []
+    for name, job in problem.jobs.items():
+        shape = next((one for one in job.shapes if set(one.demand) <= set(problem.capacity)), None)
+        if shape is not None:
+            runs.append(Run(job=job, shape=shape, segments=((heads[name], heads[name] + shape.duration_ms),)))
+    for resource, amount in record(stated, "peak_if_started_at_once").items():
+        right = peak(runs, resource)
+        if whole(amount, f"peak_if_started_at_once.{resource}") != right:
+            raise Refused(f"It is {right} of {resource}.")
 
 
 def _check_available(stated: dict[str, Any], problem: Problem, resource: str) -> None:

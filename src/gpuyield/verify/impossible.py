@@ -6,8 +6,8 @@ from fractions import Fraction
 from typing import Any  # JSON has no narrower type than this.
 
 from .alone import is_impossible, most_lasting
-from .frame import held_shapes, most_ever
-from .problem import Job, Problem, Shape, topological
+from .frame import loose_heads, shortest_held
+from .problem import Job, Shape
 from .question import Question
 from .report import Refused
 from .steps import Steps
@@ -104,8 +104,8 @@ def _no_flavor(need: Any, have: Any, question: Question, job: Job) -> None:
 def _chain(need: Any, have: Any, question: Question, job: Job) -> None:
     if job.deadline_ms is None or not job.after:
         raise Refused(f'"{job.id[:60]}" has no deadline, or no predecessor.')
-    shortest = _shortest(question.problem)
-    heads = (question.frame.heads[job.id], _loose_head(question.problem, job, shortest))
+    shortest = shortest_held(question.problem)
+    heads = (question.frame.heads[job.id], loose_heads(question.problem)[job.id])
     ends = {head + shortest[job.id] for head in heads}
     if number(need, "need") * 1000 not in ends or number(have, "have") * 1000 != job.deadline_ms:
         raise Refused(
@@ -114,26 +114,6 @@ def _chain(need: Any, have: Any, question: Question, job: Job) -> None:
         )
     if number(need, "need") <= number(have, "have"):
         raise Refused(f'The chain of "{job.id[:60]}" ends in time.')
-
-
-def _shortest(problem: Problem) -> dict[str, int]:
-    """The shortest duration of each job that capacity can hold; of all its shapes where it holds none."""
-    most = most_ever(problem)
-    found = {}
-    for name, job in problem.jobs.items():
-        places = held_shapes(job, most) or range(len(job.shapes))
-        found[name] = min(job.shapes[at].duration_ms for at in places)
-    return found
-
-
-def _loose_head(problem: Problem, job: Job, shortest: dict[str, int]) -> int:
-    """The head of a job where each predecessor takes its shortest shape, whether or not that fits its own window."""
-    heads: dict[str, int] = {}
-    for name in topological(problem.jobs):
-        one = problem.jobs[name]
-        behind = [heads[before] + shortest[before] for before in one.after if one.fixed_ms is None]
-        heads[name] = max([one.earliest_ms, *behind])
-    return heads[job.id]
 
 
 def _words(value: Any, where: str) -> set[str]:

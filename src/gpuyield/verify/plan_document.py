@@ -9,7 +9,7 @@ from typing import Any  # JSON has no narrower type than this.
 from .alone import Alone
 from .certificates import refute
 from .frame import Frame
-from .gpus import check_gpus
+from .gpus import check_gpus, check_peaks
 from .plan_jobs import PlanJobs, check_dropped, read_jobs
 from .problem import Problem, chosen_resource, read_problem
 from .proofs import Proofs, attainable_share, is_obvious, unlimited
@@ -25,6 +25,7 @@ STOPS = ("proven", "budget", "time")
 _KNOWN = {
     *("schema", "status", "origin", "objective", "gpus", "on_time", "jobs", "certificate", "bounds", "witness"),
     *("proof", "explanation", "relaxations", "inputs_digest", "seed", "stopped_because", "engine"),
+    "peak_if_started_at_once",
 }
 
 
@@ -154,6 +155,9 @@ class _Judge:
                 check_relaxations(relaxations, self.view.open_problem, self.jobs.runs, findings)
             except Refused as err:
                 findings.refuse("relaxations", str(err))
+        if document.get("peak_if_started_at_once") is not None:
+            with findings.claim("peak_if_started_at_once"):
+                check_peaks(document["peak_if_started_at_once"], self.view.problem)
         self._check_proof(value, objective)
 
     def _check_value(self, objective: dict[str, Any]) -> Fraction | None:
