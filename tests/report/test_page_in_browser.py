@@ -40,6 +40,8 @@ def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def browser() -> Iterator[Any]:
     playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
     program = os.environ.get("GPUYIELD_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
+    if program is None and os.environ.get("GPUYIELD_REQUIRE_BROWSER") == "1":
+        pytest.fail("no Chromium, and GPUYIELD_REQUIRE_BROWSER=1")
     if program is None:
         pytest.skip("no Chromium: apt-get install chromium, or set GPUYIELD_CHROMIUM")
     with playwright.sync_playwright() as started:
