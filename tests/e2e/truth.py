@@ -83,8 +83,14 @@ def has_exact_end(scenario: Scenario, uid: str) -> bool:
     return bool(next(pod for pod in scenario.pods if pod.uid == uid).end_phase)
 
 
-def busy_and_slack_by_workload(scenario: Scenario, *, at_least_ms: int) -> dict[tuple[str, str], tuple[int, int]]:
-    """Busy GPU-ms of each workload that ran for so long, and what the edges of silences may add or take."""
+def busy_and_slack_by_workload(
+    scenario: Scenario, *, at_least_ms: int, start_ms: int = 0
+) -> dict[tuple[str, str], tuple[int, int]]:
+    """Busy GPU-ms of each workload that ran for so long, and what the edges of silences may add or take.
+
+    `start_ms` is what the start of each run may take on each of its cards: until its first sample, the one before
+    still holds.
+    """
     busy: Counter[tuple[str, str]] = Counter()
     ran: Counter[tuple[str, str]] = Counter()
     slack: Counter[tuple[str, str]] = Counter()
@@ -98,6 +104,7 @@ def busy_and_slack_by_workload(scenario: Scenario, *, at_least_ms: int) -> dict[
             ran[workload] += length // piece.pod.gpus
             busy[workload] += sum(gpu_ms for name, gpu_ms in _classes(piece, length) if name == "busy")
             slack[workload] += 0 if piece.observed and piece.ready else 2 * scenario.scrapes.interval_ms
+            slack[workload] += start_ms if piece.low == piece.pod.running_ms else 0
     return {one: (gpu_ms, slack[one]) for one, gpu_ms in busy.items() if ran[one] >= at_least_ms and gpu_ms}
 
 
