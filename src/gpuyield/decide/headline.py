@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from gpuyield.decide.case import Case
 from gpuyield.decide.money import by_month
 from gpuyield.decide.words import counted, gpus, money, named
 from gpuyield.model.decision import BatchScope, DecisionStatus, Lever, LeverKind, Scope, ServiceScope
-from gpuyield.model.job import Problem
-from gpuyield.model.plan import ObservedRow, Plan
+from gpuyield.model.plan import GpuNeed, ObservedRow, Plan
 from gpuyield.units import format_duration
 
 _PREFERRED_ROW = "8h"
@@ -29,12 +30,12 @@ def scope_of(case: Case) -> Scope:
 
 
 def headline(case: Case, scope: Scope) -> str:
-    """Such as `For the declared batch work, with services as they are today: no GPU purchase is needed: ...`."""
+    """The answer with its scope, such as "For the declared batch work, with services as measured: ..."."""
     if scope.batch is not BatchScope.DECLARED:
         return _without_declared(case, scope)
     about = f"For the declared batch work{_SERVICES[scope.services]}"
     if case.status is DecisionStatus.NOT_NEEDED:
-        return f"{about}: no GPU purchase is needed{_beyond_help(case)}{_enough(case)}."
+        return f"{about}: no GPU purchase needed{_beyond_help(case)}."
     if case.status is DecisionStatus.NEEDED:
         return f"{about}: a purchase is needed: {_lacking(case)}."
     return f"{about}: whether a purchase is needed is not known: {named(case.reasons)}."
@@ -43,6 +44,8 @@ def headline(case: Case, scope: Scope) -> str:
 def lead(case: Case, levers: tuple[Lever, ...]) -> tuple[str, ...]:
     """The lines under the headline: what to do first, which job is hopeless, what the levers are worth."""
     lines: list[str] = []
+    if case.status is DecisionStatus.NOT_NEEDED and case.problem is not None:
+        lines.append(_enough(case))
     if case.problem is not None and case.hopeless:
         jobs = sorted(case.hopeless)
         lines.append(f"{'Job' if len(jobs) == 1 else 'Jobs'} {named(jobs)} cannot be in time with any number of GPUs.")
@@ -78,26 +81,23 @@ def _late_by(case: Case, job: str) -> str:
 def _enough(case: Case) -> str:
     plan, problem = case.plan, case.problem
     if plan is None or problem is None:
-        return ""
+        return "The plan meets every deadline that can be met."
     if not any(job.deadline_ms is not None or job.due_ms is not None for job in problem.jobs):
-        return ": no job has a deadline"
-    told = [
-        f"{need.needed} of {gpus(need.available, need.resource)} {'suffices' if need.needed == 1 else 'suffice'}"
-        for need in plan.gpus
-        if need.needed is not None and 0 < need.needed <= need.available
-    ]
-    text = f": {', '.join(told)}" if told else ": the plan meets every deadline that can be met"
-    if case.reclaimed:
-        text += ", once idle ones are taken back"
-    return text + _at_once(plan, problem)
+        return "No job has a deadline."
+    needs = [need for need in plan.gpus if need.needed is not None and 0 < need.needed <= need.available]
+    if not needs:
+        return "The plan meets every deadline that can be met."
+    told = " and ".join(f"{need.needed} of {gpus(need.available, need.resource)}" for need in needs)
+    one = len(needs) == 1 and needs[0].needed == 1
+    reclaimed = ", once idle ones are taken back" if case.reclaimed else ""
+    return f"{told} {'suffices' if one else 'suffice'}{reclaimed}{_at_once(plan, needs)}."
 
 
-def _at_once(plan: Plan, problem: Problem) -> str:
-    for resource, peak in sorted(plan.peak_if_started_at_once.items()):
-        there = problem.capacity.amount(resource, 0)
-        if peak > there:
-            return f" (starting all at once would take {gpus(peak, resource)})"
-    return ""
+def _at_once(plan: Plan, needs: Sequence[GpuNeed]) -> str:
+    peaks = {need.resource: plan.peak_if_started_at_once.get(need.resource, 0) for need in needs}
+    if all(peaks[need.resource] <= (need.needed or 0) for need in needs):
+        return ""
+    return f"; starting all at once would take {' and '.join(gpus(peaks[one], one) for one in peaks)}"
 
 
 def _lacking(case: Case) -> str:
