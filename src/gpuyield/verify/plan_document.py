@@ -17,7 +17,7 @@ from .question import Question
 from .relaxations import check_relaxations
 from .report import Findings, NotRechecked, Refused
 from .runs import check_capacity, check_order, peak
-from .shares import TOLERANCE, check_gap, check_share, near, shares
+from .shares import TOLERANCE, check_cost, check_gap, check_share, near, shares
 from .values import choice, decimal, field, items, number, record, seconds_ms, text, whole
 
 STATUSES = ("optimal", "feasible", "infeasible", "unknown")
@@ -181,7 +181,7 @@ class _Judge:
                 found.append(Fraction(last, 1000))
             else:
                 found.append(decimal(value, "objective.value"))
-                raise NotRechecked("What it costs is not in the inputs.")
+                check_cost(found[0], self.view.problem, self.jobs.runs)
         return found[0] if found else None
 
     def _check_fewest(self, value: int) -> Fraction:

@@ -7,11 +7,12 @@ from fractions import Fraction
 from typing import Any  # JSON has no narrower type than this.
 
 from .problem import Job, Problem
-from .report import Refused
+from .report import NotRechecked, Refused
 from .runs import Run
 from .values import number
 
 TOLERANCE = Fraction(1, 10**9)
+HOUR_MS = 3_600_000
 
 
 def shares(problem: Problem, runs: Mapping[str, Run]) -> dict[str, Fraction]:
@@ -32,6 +33,21 @@ def check_share(value: Any, right: Fraction, where: str) -> None:
     """The ratio that is right."""
     if not near(number(value, where), right):
         raise Refused(f"{where} is not {float(right):.12g}.")
+
+
+def check_cost(stated: Fraction | None, problem: Problem, runs: Mapping[str, Run]) -> None:
+    """Money of all runs: price per unit of a resource and hour x demand x duration."""
+    prices = problem.prices
+    if prices is None:
+        raise NotRechecked("What it costs is not in the inputs.")
+    total = Fraction(0)
+    for run in runs.values():
+        for resource, amount in run.shape.demand.items():
+            if resource not in prices:
+                raise Refused(f"The inputs have no price of {resource}.")
+            total += prices[resource] * amount * run.shape.duration_ms / HOUR_MS
+    if stated is None or not near(stated, total):
+        raise Refused(f"objective.value is not {float(total):.12g}.")
 
 
 def check_gap(value: Any, stated: Fraction, bound: Fraction) -> None:
