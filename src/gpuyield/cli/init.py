@@ -16,7 +16,7 @@ def init(
     prometheus: str | None = None,
     opencost: str | None = None,
     context: str | None = None,
-    out: Path | None = None,
+    out: Annotated[Path | None, Parameter(allow_leading_hyphen=True)] = None,
     force: Annotated[bool, Parameter(negative="")] = False,
     common: Annotated[Common, Parameter(name="*")] = COMMON,
 ) -> Answer:
@@ -25,11 +25,12 @@ def init(
     Parameters
     ----------
     prometheus:
-        Address of Prometheus, VictoriaMetrics, Thanos or Mimir (default: http://127.0.0.1:9090).
+        Address of Prometheus, VictoriaMetrics, Thanos or Mimir, or namespace/name:port of a service of the cluster
+        (default: one that the cluster of the kubeconfig has, else http://127.0.0.1:9090).
     opencost:
-        Address of OpenCost.
+        Address of OpenCost, likewise (default: one that the cluster has).
     context:
-        Context of the kubeconfig, for services named as namespace/name:port.
+        Context of the kubeconfig to look in (default: the current one).
     out:
         File to write (default: the one of -f); - prints it.
     force:
