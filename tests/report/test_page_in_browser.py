@@ -94,6 +94,19 @@ def test_axe_finds_nothing(opened: tuple[Any, list[str]]) -> None:
     assert [(one["id"], [node["html"][:120] for node in one["nodes"]][:3]) for one in found] == []
 
 
+def test_time_charts_use_their_width(opened: tuple[Any, list[str]]) -> None:
+    page, _ = opened
+
+    widths = page.evaluate(
+        "[...document.querySelectorAll('[data-chart^=\"chart-demand\"] .stage')].map((stage) => {"
+        " const drawn = [...stage.querySelectorAll('.mark-line path')].map((one) => one.getBoundingClientRect().width);"
+        " return Math.max(...drawn) / stage.clientWidth; })"
+    )
+
+    assert widths
+    assert min(widths) > 0.5
+
+
 def test_dark_text_is_light_and_charts_follow(browser: Any, page_file: Path) -> None:
     colours = {}
     for scheme in ("light", "dark"):

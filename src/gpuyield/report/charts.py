@@ -163,17 +163,11 @@ def _key(part: str) -> str:
     return {"idle, held": "idle_held"}.get(part, part)
 
 
-def steps_over_time(
-    rows: Sequence[Mapping[str, Any]], *, series: Sequence[str], unit: str, span: tuple[int, int]
-) -> dict[str, Any]:
-    """Step lines over an area of what exists. Rows have `series`, `at` (wall-clock ms), `when` and `gpus`.
-
-    `span` is the time that is shown, so that several charts can be read together.
-    """
+def steps_over_time(rows: Sequence[Mapping[str, Any]], *, series: Sequence[str], unit: str) -> dict[str, Any]:
+    """Step lines over an area of what exists. Rows have `series`, `at` (wall-clock ms), `when` and `gpus`."""
     styles = {"exists": (SILVER, [1, 0]), "our plan": (BLUE, [1, 0]), "all started at once": (ORANGE, [6, 3])}
     chosen = [styles[name] for name in series]
-    scale = {**_WALL, "domain": list(span)}
-    x = {"field": "at", "type": "temporal", "title": None, "axis": _time_axis(), "scale": scale}
+    x = {"field": "at", "type": "temporal", "title": None, "axis": _time_axis(), "scale": _WALL}
     y = {
         "field": "gpus",
         "type": "quantitative",

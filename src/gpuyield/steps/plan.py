@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -68,7 +69,15 @@ def plan_answer(
         planned.document,
         zone=parse_zone(declared.reporting_zone),
         path=str(out) if out else None,
+        again=_command_line(jobs, capacity, gpus, origin),
         exit_code=GATE_FAILED if failed else 0,
+    )
+
+
+def _command_line(jobs: Path, capacity: Path | None, gpus: int | None, origin: str | None) -> str:
+    given = (("--jobs", jobs), ("--capacity", capacity), ("--gpus", gpus), ("--origin", origin))
+    return " ".join(
+        ["gpuyield plan", *(f"{name} {shlex.quote(str(value))}" for name, value in given if value is not None)]
     )
 
 

@@ -34,7 +34,7 @@ def unit_cost_parts(cell: Any, currency: str) -> tuple[str, str] | None:
     bounds = ""
     if low is not None and high is not None and low != high:
         bounds = f"({small_money(Decimal(str(low)))}-{small_money(Decimal(str(high)))})"
-    return f"{small_money(Decimal(str(cell['value'])))} {currency}", bounds
+    return f"{small_money(Decimal(str(cell['value'])))} {currency}".rstrip(), bounds
 
 
 def unit_cost_reason(cell: Any) -> str | None:
@@ -67,7 +67,7 @@ def unit_table(cost: Document) -> Table:
                 key_words(row["key"]),
                 spent(row),
                 row.get("verified"),
-                *(unit_cost(forms.get(form), currency) for form in FORMS),
+                *(unit_cost(forms.get(form), "") for form in FORMS),
                 reasons[0] if reasons else "",
             )
         )

@@ -15,8 +15,10 @@ from gpuyield.units import parse_instant
 _SHOWN = 40
 
 
-def plan_answer(plan: Document, *, zone: ZoneInfo, path: str | None, exit_code: int = 0) -> Answer:
-    """The plan as a screen; `path` is the file that it was written to."""
+def plan_answer(
+    plan: Document, *, zone: ZoneInfo, path: str | None, again: str = "gpuyield plan", exit_code: int = 0
+) -> Answer:
+    """The plan as a screen; `path` is the file that it was written to, `again` the command line that made it."""
     explanation = [str(line) for line in plan.get("explanation") or ()]
     first = f"{plan['status']}: {explanation[0]}" if explanation else f"{plan['status']}."
     where = f" {path}" if path else ""
@@ -31,9 +33,7 @@ def plan_answer(plan: Document, *, zone: ZoneInfo, path: str | None, exit_code: 
     explain = f"gpuyield explain {example}" + (f" --document {path}" if path else "")
     steps = [checks, Next(command=explain, why="when, and why not earlier")] if path else []
     if not path:
-        steps.append(
-            Next(command="gpuyield plan ... --out plan.json", why="keep it, so that verify and explain find it")
-        )
+        steps.append(Next(command=f"{again} --out plan.json", why="keep it, so that verify and explain find it"))
     return Answer(
         document=plan,
         headline=(first, *explanation[1:]),

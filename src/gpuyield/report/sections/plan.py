@@ -143,7 +143,6 @@ def _demand_charts(
     resources = sorted({bar.resource for bar in (*planned, *at_once)})
     begin = min(bar.from_ms for bar in (*planned, *at_once))
     end = max(bar.to_ms for bar in (*planned, *at_once))
-    span = (wall_ms(begin, zone), wall_ms(end, zone))
     charts = []
     for at, resource in enumerate(resources):
         plan_bars = [bar for bar in planned if bar.resource == resource]
@@ -166,7 +165,7 @@ def _demand_charts(
                 id=f"chart-demand-{at}",
                 title=f"{label} GPUs over time: {peaks}".strip() if label else f"GPUs over time: {peaks}",
                 alt=f"GPUs held {label}: {peaks}, {format_local(begin, zone)} to {format_local(end, zone)}.",
-                spec=steps_over_time(rows, series=used, unit="GPUs", span=span),
+                spec=steps_over_time(rows, series=used, unit="GPUs"),
             )
         )
     return tuple(charts)
