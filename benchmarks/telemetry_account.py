@@ -30,10 +30,10 @@ def main() -> None:
         say("collected")
         seconds = []
         for number in range(options.runs):
-            started = time.perf_counter()
+            started, used = time.perf_counter(), time.process_time()
             accounting = accounted(ledger, window)
             seconds.append(time.perf_counter() - started)
-            say(f"run {number + 1}: {seconds[-1]:.2f} s")
+            say(f"run {number + 1}: {seconds[-1]:.2f} s, {time.process_time() - used:.2f} s of processor")
         wrong = differences(by_class(accounting), true_waterfall(scene.scenario))
     print_figure("telemetry_account", statistics.median(seconds), "s", "3", "1")
     print_figure("telemetry_account_wrong_cells", len(wrong), "cells", "0", "0")
