@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuyield.model.waterfall import GpuClass, Leaf, Waterfall
-from gpuyield.report.waterfall import TREE, lines
+from gpuyield.report.waterfall import TREE, lines, waterfall_table
+from gpuyield.units import Money
 from report.samples import HOURS, waterfall
 
 amounts = st.lists(st.integers(0, 10**11), min_size=len(GpuClass), max_size=len(GpuClass))
@@ -49,3 +51,23 @@ def test_classes_without_time_are_left_out_except_the_main_ones() -> None:
     assert "unallocated.quota_blocked" not in names
     assert {"capacity", "unavailable", "unallocated", "allocated", "idle_held", "busy"} <= set(names)
     assert next(line.name for line in lines(waterfall({}))) == "capacity"
+
+
+def test_money_stands_beside_the_hours_where_prices_are_known_and_adds_up() -> None:
+    priced = Waterfall(
+        leaves=tuple(
+            replace(leaf, money=Money(Decimal(leaf.gpu_ms) / 3_600_000 * 2, "EUR")) for leaf in waterfall(HOURS).leaves
+        )
+    )
+    without_one = Waterfall(
+        leaves=tuple(replace(leaf, money=None) if leaf.gpu_class is GpuClass.LATE else leaf for leaf in priced.leaves)
+    )
+
+    by_name = {line.name: line.money for line in lines(priced)}
+    missing = {line.name: line.money for line in lines(without_one)}
+    assert by_name["capacity"] == 2 * 10_752
+    assert by_name["lost"] == 2 * 531
+    assert [column.title for column in waterfall_table(priced, title="").columns][3] == "EUR"
+    assert (missing["lost.late"], missing["lost"], missing["capacity"]) == (None, None, None)
+    assert missing["productive"] == by_name["productive"]
+    assert "EUR" not in [column.title for column in waterfall_table(waterfall(HOURS), title="").columns]

@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from gpuyield.model.waterfall import ALLOCATED, BUSY, LOST, UNALLOCATED, UNJUDGED, GpuClass, Waterfall
 from gpuyield.report.sentences import CLASS_MEANING, CLASS_WORDS
-from gpuyield.report.tables import Column, Kind, Table
+from gpuyield.report.tables import Cell, Column, Kind, Table
 from gpuyield.units import HOUR_MS, largest_remainder
 
 TREE: tuple[tuple[str, int, tuple[GpuClass, ...]], ...] = (
@@ -36,13 +36,17 @@ _NEVER_DROPPED = ("capacity", "unavailable", "unallocated", "allocated", "idle_h
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """A line of the waterfall: exact GPU time, and hours and share rounded together with their siblings."""
+    """A line of the waterfall: exact GPU time, and hours and share rounded together with their siblings.
+
+    `money` is None where a part of it has no price.
+    """
 
     name: str
     depth: int
     gpu_ms: int
     hours: Decimal
     ratio: Decimal
+    money: Decimal | None = None
 
 
 def lines(fall: Waterfall) -> list[Line]:
@@ -68,26 +72,44 @@ def lines(fall: Waterfall) -> list[Line]:
                     gpu_ms=gpu_ms,
                     hours=sum((by_hours[one] for one in classes), Decimal(0)),
                     ratio=sum((by_ratio[one] for one in classes), Decimal(0)),
+                    money=_money(fall, classes),
                 )
             )
     return shown
 
 
 def waterfall_table(fall: Waterfall, *, title: str, remarks: Mapping[str, str] | None = None) -> Table:
-    """The waterfall as a table; `remarks` replace the meaning beside a class."""
+    """The waterfall as a table, with money where prices are known; `remarks` replace the meaning beside a class."""
     shown = lines(fall)
     texts = {**CLASS_MEANING, **(remarks or {})}
+    currency = next((leaf.money.currency for leaf in fall.leaves if leaf.money is not None), None)
+    money = () if currency is None else (Column("money", currency, Kind.MONEY),)
+    rows: list[tuple[Cell, ...]] = []
+    for one in shown:
+        spent = () if currency is None else (one.money,)
+        rows.append((CLASS_WORDS[one.name], one.hours, one.ratio, *spent, texts.get(one.name, "")))
     return Table(
         title=title,
         columns=(
             Column("class", "GPU time"),
             Column("gpu_h", "GPU-hours", Kind.HOURS),
             Column("of_capacity", "of capacity", Kind.RATIO),
+            *money,
             Column("meaning", ""),
         ),
-        rows=tuple((CLASS_WORDS[one.name], one.hours, one.ratio, texts.get(one.name, "")) for one in shown),
+        rows=tuple(rows),
         indent=tuple(one.depth for one in shown),
     )
+
+
+def _money(fall: Waterfall, classes: tuple[GpuClass, ...]) -> Decimal | None:
+    total = Decimal(0)
+    for leaf in fall.leaves:
+        if leaf.gpu_class in classes and (leaf.gpu_ms or leaf.money is not None):
+            if leaf.money is None:
+                return None
+            total += leaf.money.amount
+    return total
 
 
 def _rounded(amounts: list[int], *, total: int, places: int) -> list[Decimal]:
