@@ -12,9 +12,10 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any  # a JSON document
 
-from gpuyield.model.cost import Cost, CostForm, CostRow, UnitCost
+from gpuyield.model.cost import Cost, CostForm, CostRow, Key, UnitCost
 from gpuyield.model.document import schema_name
 from gpuyield.model.evidence import Gap
+from gpuyield.model.waterfall import GpuClass
 from gpuyield.units import format_instant, gpu_hours
 
 PLACES = 2
@@ -48,6 +49,16 @@ def gap_document(gap: Gap) -> dict[str, Any]:
     """A gap as documents show it."""
     window = gap.window and {"from": format_instant(gap.window.from_ms), "to": format_instant(gap.window.to_ms)}
     return {"reason": gap.reason, "where": gap.where, "window": window, "gpu_ms": gap.gpu_ms}
+
+
+def printed_money(cost: Cost) -> list[tuple[Key, dict[GpuClass, Decimal | None]]]:
+    """Money by class as the document prints it, of all (key empty) and of each row: parts that add up."""
+    document = cost_document(cost)
+    rows = [({}, document["total"]), *((row["key"], row) for row in document["rows"] if "part" not in row)]
+    return [
+        (key, {GpuClass(name): None if text is None else Decimal(text) for name, text in row["cost"].items()})
+        for key, row in rows
+    ]
 
 
 def money_text(money: Fraction | None, places: int = PLACES) -> str | None:

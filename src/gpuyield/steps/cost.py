@@ -9,9 +9,8 @@ from gpuyield.model.cost import Cost
 from gpuyield.model.declaration import PriceBasis
 from gpuyield.report.answer import Answer
 from gpuyield.report.screens.cost import cost_answer as answer_of
-from gpuyield.steps.account import keys
 from gpuyield.steps.evidence import Evidence, gather
-from gpuyield.steps.setting import chosen_window, read_setting
+from gpuyield.steps.setting import chosen_window, keys, read_setting
 
 GATE_FAILED = 10
 

@@ -11,10 +11,9 @@ from gpuyield.decide.waits import JobFacts, blind_windows, supplies_of, waits_of
 from gpuyield.model.queue import Queue
 from gpuyield.report.answer import Answer
 from gpuyield.report.screens.queue import queue_answer as answer_of
-from gpuyield.steps.account import keys
 from gpuyield.steps.evidence import Evidence, gather
 from gpuyield.steps.observed import jobs_on_time
-from gpuyield.steps.setting import chosen_window, read_setting
+from gpuyield.steps.setting import chosen_window, keys, read_setting
 
 
 def queue_answer(

@@ -114,3 +114,8 @@ def chosen_window(
             fix="Run gpuyield collect for it, or ask for another window.",
         )
     return cut
+
+
+def keys(by: str | None) -> tuple[str, ...]:
+    """`team,hour` as keys."""
+    return tuple(part.strip() for part in by.split(",") if part.strip()) if by else ()
