@@ -17,7 +17,7 @@ from enum import StrEnum
 from gpuyield.account.nodes import Nodes
 from gpuyield.account.pods import Ending, Holding
 from gpuyield.collect.opencost import AllocationRow, NodeAsset
-from gpuyield.model.gpu import DeviceKind, mig_slices
+from gpuyield.model.gpu import SLICES_PER_CARD, DeviceKind, mig_slices
 from gpuyield.units import HOUR_MS, MINUTE_MS, Window, merge_windows
 
 DEFAULT_RESOLUTION_MS = 5 * MINUTE_MS
@@ -183,7 +183,7 @@ def _pod(
     differences: dict[Cause, float] = {}
     if not held:
         differences[Cause.UNEXPLAINED] = theirs or 0.0
-    elif any(one.kind is not DeviceKind.WHOLE for one in held):
+    elif any(_card_share(one, nodes) != 1 for one in held):
         differences[Cause.SHARED_DEVICES] = (theirs or 0.0) - ours
     else:
         differences[Cause.NOT_STARTED] = running - ours
@@ -237,15 +237,14 @@ def _hours(one: Holding, span: Window, nodes: Nodes, window: Window) -> float:
 
 
 def _card_share(one: Holding, nodes: Nodes) -> float:
-    """What part of a card one device of this hold is."""
-    state = nodes.at(one.node, one.from_ms)
-    match one.kind:
-        case DeviceKind.WHOLE:
-            return 1.0
-        case DeviceKind.MIG:
-            return (mig_slices(one.resource) or 1) / (state.slices if state else 7)
-        case DeviceKind.SHARED:
-            return 1 / (state.replicas or 1) if state else 1.0
+    """What part of a card one device of this hold is, as the accounting takes it."""
+    states = nodes.states.get(one.node, ())
+    state = next((found for found in reversed(states) if found.from_ms <= one.from_ms), states[0] if states else None)
+    if one.kind is DeviceKind.MIG:
+        return (mig_slices(one.resource) or 1) / (state.slices if state else SLICES_PER_CARD)
+    if state and state.replicas:
+        return 1 / state.replicas
+    return state.single_slices / state.slices if state and state.single_slices else 1.0
 
 
 def _nodes(assets: Sequence[NodeAsset], nodes: Nodes, window: Window, step_ms: int) -> list[NodeHours]:
