@@ -116,11 +116,10 @@ def test_what_a_live_server_scraped_belongs_to_the_workload_and_ends_with_it(sto
         requests = "kube_pod_container_resource_requests"
         _wait_for(lambda: len(_times(url, requests)) >= 5 and len(_times(url, cards)) >= 5)
         pages.by_path = {"/state": STATE, "/cards": FREE}
-        changed_s = _times(url, cards)[-1]
-        _wait_for(lambda: _times(url, cards)[-1] > changed_s + 4)
+        _wait_for(lambda: _times(url, cards)[-1] > _times(url, requests)[-1] + 4)
         held = _times(url, requests)
         seen = _times(url, cards)
-        window = Window(int(max(held[0], seen[0]) * 1000), int(changed_s * 1000) + 3000)
+        window = Window(int(max(held[0], seen[0]) * 1000), int(held[-1] * 1000) + 3000)
 
         accounting = accounted(collected(url, window, tmp_path / "ledger"), window)
 
