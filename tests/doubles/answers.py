@@ -96,7 +96,8 @@ class _Handler(BaseHTTPRequestHandler):
         if said.hang or said.drop:
             self.close_connection = True
             return
-        self.send_response(said.status)
+        # A date of its own takes the place of the server's.
+        (self.send_response_only if "Date" in said.headers else self.send_response)(said.status)
         self.send_header("Content-Type", said.content_type)
         self.send_header("Content-Length", str(len(said.body) if said.announced is None else said.announced))
         for name, value in said.headers.items():

@@ -61,7 +61,7 @@ def api_server(
         if asked.method != "GET" or plural in forbidden:
             return _json({"message": f"{plural} is forbidden"}, 403)
         if proxied:
-            return _forward(behind.get(f"{proxied[1]}/{proxied[2]}", ""), proxied[3], asked.fields)
+            return forwarded(behind.get(f"{proxied[1]}/{proxied[2]}", ""), proxied[3], asked.fields)
         if asked.path == "/api/v1/services":
             return listed([one.item for one in services], asked)
         if asked.path == "/apis/kueue.x-k8s.io" and queues is not None:
@@ -86,7 +86,8 @@ def kubeconfig(folder: Path, server: str, context: str = "prod-gpu") -> Path:
     return file
 
 
-def _forward(url: str, path: str, fields: Mapping[str, str]) -> Said:
+def forwarded(url: str, path: str, fields: Mapping[str, str]) -> Said:
+    """What the server at a URL answers; 503 where there is none."""
     if not url:
         return _json({"message": "no endpoints available for service"}, 503)
     try:

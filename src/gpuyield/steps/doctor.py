@@ -103,7 +103,7 @@ def _prometheus(asked: _Asked) -> tuple[Look | None, list[Check]]:
             )
         ]
     try:
-        source = connect(endpoint, context=asked.context, folder=asked.folder)
+        source = connect(endpoint, context=asked.context, folder=asked.folder, environment=os.environ, home=Path.home())
         found = look(source, now_ms=asked.now_ms)
         checks = checking.of_store(found, asked.declared.rules, asked.now_ms)
         if found.newest_ms is None:

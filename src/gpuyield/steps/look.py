@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -14,7 +13,6 @@ from gpuyield.account import account as account_window
 from gpuyield.collect.collect import SETTLE_MS, CollectReport
 from gpuyield.collect.collect import collect as collect_window
 from gpuyield.collect.connect import prometheus as connect_prometheus
-from gpuyield.collect.http import Patience
 from gpuyield.collect.look import Look, look
 from gpuyield.collect.probe import PATIENCE, ClusterSeen, api_server, probe
 from gpuyield.collect.probe_services import metrics_stores
@@ -100,7 +98,7 @@ def find_store(around: Around, *, now_ms: int, tell: Tell) -> Found:
     for place in places:
         tell(f"asking {place.endpoint.url or place.endpoint.service}")
         try:
-            found = _ask(place, around, now_ms=now_ms, patience=None if named else PATIENCE)
+            found = _ask(place, around, now_ms=now_ms)
         except (SourceError, DeclarationError) as err:
             if named and isinstance(err, DeclarationError):
                 raise
@@ -136,25 +134,31 @@ def _cluster(around: Around, tried: list[Mistake], tell: Tell) -> ClusterSeen | 
         return None
 
 
-def _ask(place: _Place, around: Around, *, now_ms: int, patience: Patience | None) -> Found:
-    source = connect_prometheus(
+def _ask(place: _Place, around: Around, *, now_ms: int) -> Found:
+    source = connect(
         place.endpoint,
         context=place.context or around.context,
         folder=around.folder,
         environment=around.environment,
         home=around.home,
-        patience=patience,
     )
-    if patience is not None:
-        # Only whether it answers is asked impatiently.
-        source.build()
-        return _ask(place, around, now_ms=now_ms, patience=None)
     return Found(source=source, endpoint=place.endpoint, look=look(source, now_ms=now_ms), cluster=None)
 
 
-def connect(endpoint: Endpoint, *, context: str | None, folder: Path) -> Prometheus:
-    """A connection to a declared metrics store."""
-    return connect_prometheus(endpoint, context=context, folder=folder, environment=os.environ, home=Path.home())
+def connect(
+    endpoint: Endpoint, *, context: str | None, folder: Path, environment: Mapping[str, str], home: Path
+) -> Prometheus:
+    """A connection to a metrics store that answers.
+
+    Raises:
+        SourceError: It does not; that is found out sooner than a collection would give up.
+    """
+    for patience in (PATIENCE, None):
+        source = connect_prometheus(
+            endpoint, context=context, folder=folder, environment=environment, home=home, patience=patience
+        )
+        source.build()
+    return source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
