@@ -53,6 +53,8 @@ class Pod:
     to_ms: int
     running_ms: int
     workload: str
+    end_seen: int | None = None
+    """Where only samples tell the end: the last sample at which the pod was surely there."""
 
     def holds(self, at: int) -> bool:
         return self.from_ms <= at < self.to_ms
@@ -121,6 +123,7 @@ class _Walk:
         self.nodes = sorted({row["node"] for row, _ in self.kinds["node_capacity"] + self.kinds["node_allocatable"]})
         self.pods = self._read_pods()
         self.devices = self._read_devices(rows_of(ledger, SAMPLES), rows_of(ledger, SERIES))
+        self._give_way()
 
     # Holds
 
@@ -228,6 +231,10 @@ class _Walk:
         phases = [(phase, one) for phase, held in self._of_pod("pod_phase", row) for one in held if one.value[0] == 1]
         terminal = [one.from_ms for phase, one in phases if phase["detail"] in ("Succeeded", "Failed")]
         ended = self._printed("pod_completed", row) or self._printed("container_terminated", row)
+        end_seen = None
+        if not ended:
+            alive = [one.seen for phase, one in phases if phase["detail"] in ("Pending", "Running")]
+            end_seen = max(alive or [bound[-1].seen])
         if ended:
             to_ms = max(ended)
         elif terminal:
@@ -249,7 +256,25 @@ class _Walk:
             to_ms=to_ms,
             running_ms=max(from_ms, running_ms),
             workload=owner[0] if owner else row["pod"],
+            end_seen=end_seen,
         )
+
+    def _give_way(self) -> None:
+        """An end that only samples tell is no later than the binding of the next pod that was given the card."""
+        for pod in sorted(self.pods, key=lambda one: (one.from_ms, one.to_ms)):
+            for other in sorted(self.pods, key=lambda one: one.to_ms):
+                if other is pod or other.node != pod.node or other.end_seen is None:
+                    continue
+                if not max(other.end_seen, other.from_ms) <= pod.from_ms < other.to_ms or other.from_ms == pod.from_ms:
+                    continue
+                cards = self._cards(pod.node, pod.from_ms) or 0
+                held = sum(one.devices * self._part(one, pod.from_ms) for one in self.pods if self._is_on(one, pod))
+                same = any(self._named(device, pod) and self._named(device, other) for device in self.devices)
+                if same or held > cards:
+                    other.to_ms = pod.from_ms
+
+    def _is_on(self, one: Pod, pod: Pod) -> bool:
+        return one.node == pod.node and one.holds(pod.from_ms)
 
     def _end_of_listing(self, bound: list[Held]) -> int:
         end = bound[0].from_ms
@@ -339,7 +364,7 @@ class _Walk:
 
     def walked(self, window: Window) -> Found:
         time: Counter[Key] = Counter()
-        pieces: dict[tuple[str, str, str], list[tuple[int, int, Fraction | None, Pod]]] = defaultdict(list)
+        pieces: dict[tuple[str, str, str], list[tuple[int, int, Held, Pod]]] = defaultdict(list)
         for node in self.nodes:
             instants = self._instants(node, window)
             for low, high in zip(instants, instants[1:], strict=False):
@@ -391,8 +416,9 @@ class _Walk:
                     self._add(time, low, high, pod.workload, "unobserved", part * length)
                 else:
                     name = f"{device.card}/{device.instance}"
-                    pieces[pod.workload, pod.uid, name].append((low, high, now.value, pod))
+                    pieces[pod.workload, pod.uid, name].append((low, high, now, pod))
         free = cards - held
+        parted = any(self._part(pod, low) != 1 for pod in holders)
         down = not ready or self._node("node_cordoned", node, low) == 1
         offered = self._offered("node_allocatable", node, low).get("nvidia_com_gpu", cards)
         all_cards = self._offered("node_capacity", node, low).get("nvidia_com_gpu", cards)
@@ -401,7 +427,10 @@ class _Walk:
             1
             for device in spare
             if (now := device.at(low)) and now.value is not None and now.value >= self.rules.activity_threshold
+            and not self._was_held(device, now.seen, low)
         )
+        if any(device.instance for device in spare) or (held and held.denominator > 1) or (parted and holders):
+            active = 0  # nobody knows which card of a node of parts is without any holder
         unknown = sum(pod.devices - len(cards_held.get(pod.uid, [])) for pod in holders)
         bypassed = min(free - unavailable, Fraction(max(0, active - unknown)))
         self._add(time, low, high, None, "unavailable", unavailable * length)
@@ -437,7 +466,12 @@ class _Walk:
             (namespace, name) == (pod.namespace, pod.name) and pod.holds(ts) for ts, namespace, name in device.named
         )
 
+    def _was_held(self, device: Device, seen: int, at: int) -> bool:
+        """A sample taken while somebody held the card says nothing of the time after."""
+        return any(pod.from_ms <= at and seen < pod.to_ms <= at and self._named(device, pod) for pod in self.pods)
+
     def _idle_and_busy(self, pieces: Any, time: Counter[Key]) -> list[tuple[str, str, str, int, int]]:
+        """Idle spans count from the first sample below the threshold: a hold that began before the pod is none of it."""
         spans = []
         for (workload, uid, card), parts in pieces.items():
             parts.sort(key=lambda part: part[0])
@@ -447,8 +481,8 @@ class _Walk:
                 end = index
                 while (
                     end < len(parts)
-                    and parts[end][2] < self.rules.activity_threshold
-                    and (end == index or parts[end - 1][1] == parts[end][0])
+                    and parts[end][2].value < self.rules.activity_threshold
+                    and (parts[end - 1][1] == parts[end][0] if end > index else parts[end][2].seen == parts[end][0])
                 ):
                     end += 1
                 low, high = parts[index][0], parts[end - 1][1] if end > index else parts[index][0]
@@ -464,8 +498,9 @@ class _Walk:
                 index = max(end, index + 1)
         return spans
 
-    def _observed(self, piece: tuple[int, int, Fraction, Pod], workload: str, time: Counter[Key]) -> None:
-        low, high, value, pod = piece
+    def _observed(self, piece: tuple[int, int, Held, Pod], workload: str, time: Counter[Key]) -> None:
+        low, high, sample, pod = piece
+        value = sample.value
         total = self._part(pod, low) * (high - low)
         self._add(time, low, high, workload, "underused", total * (1 - value))
         for gpu_class, share in self._shares(pod, low).items():

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuyield.account.activity import PPB, Devices, read_devices
+from gpuyield.account.ends import with_settled_ends
 from gpuyield.account.facts import runs_by_kind
 from gpuyield.account.free import Bypass, FreeSteps, blocked_cards, bypassed_windows, free_steps, free_time
 from gpuyield.account.gathering import CellRows
@@ -82,6 +83,7 @@ def account(
         known_nodes=nodes.states.keys() | {one.node for one in pods.holdings},
     )
     nodes = _with_unreported(nodes, pods)
+    pods = with_settled_ends(pods, nodes, devices)
     tracks = _within_life(build_tracks(pods.holdings, nodes, devices), nodes)
     found = _Gathered(window, rules, nodes, judged, cuts)
     found.take_tracks(tracks)

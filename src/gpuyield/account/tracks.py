@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 
@@ -18,7 +18,7 @@ import numpy as np
 
 from gpuyield.account.activity import Claim, Device, Devices
 from gpuyield.account.nodes import Nodes, NodeState
-from gpuyield.account.pods import Ending, Holding
+from gpuyield.account.pods import Holding
 from gpuyield.model.evidence import Gap
 from gpuyield.model.gpu import DeviceKind, mig_slices
 from gpuyield.units import Window, largest_remainder, merge_windows
@@ -68,9 +68,8 @@ def build_tracks(holdings: Iterable[Holding], nodes: Nodes, devices: Devices) ->
         on_node[device.node].append(device)
     for node in sorted({*by_node, *on_node}):
         states = nodes.states.get(node, ())
-        held = _without_overlap(by_node.get(node, []), states)
-        fractions = [one for one in held if _share(one, states) != 1]
-        whole = [one for one in held if _share(one, states) == 1]
+        fractions = [one for one in by_node.get(node, []) if _is_part(one, states)]
+        whole = [one for one in by_node.get(node, []) if not _is_part(one, states)]
         found = _Whole(node, whole, states, on_node.get(node, []), labelled=node in devices.labelled)
         tracks += found.tracks
         gaps += found.gaps
@@ -81,9 +80,22 @@ def build_tracks(holdings: Iterable[Holding], nodes: Nodes, devices: Devices) ->
     return Tracks(tracks=tuple(tracks), free=tuple(free), gaps=tuple(gaps))
 
 
-def _share(holding: Holding, states: Sequence[NodeState]) -> Fraction:
+def _is_part(holding: Holding, states: Sequence[NodeState]) -> bool:
+    """Whether a device of a holding is a MIG instance (be it all of a card) or a replica, and no whole card."""
+    state = state_near(states, holding.from_ms)
+    sliced = holding.kind is DeviceKind.MIG or (state is not None and state.single_slices is not None)
+    return sliced or share_of(holding, states) != 1
+
+
+def is_shared(holding: Holding, states: Sequence[NodeState]) -> bool:
+    """Whether several pods hold one device at once."""
+    state = state_near(states, holding.from_ms)
+    return holding.kind is not DeviceKind.MIG and state is not None and (state.replicas or 1) > 1
+
+
+def share_of(holding: Holding, states: Sequence[NodeState]) -> Fraction:
     """What part of a card one device of a holding is."""
-    state = _state_near(states, holding.from_ms)
+    state = state_near(states, holding.from_ms)
     if holding.kind is DeviceKind.MIG:
         return Fraction(mig_slices(holding.resource) or 1, state.slices if state else 7)
     if state and state.replicas and state.replicas > 1:
@@ -93,32 +105,12 @@ def _share(holding: Holding, states: Sequence[NodeState]) -> Fraction:
     return Fraction(1)
 
 
-def _state_near(states: Sequence[NodeState], at_ms: int) -> NodeState | None:
+def state_near(states: Sequence[NodeState], at_ms: int) -> NodeState | None:
     earlier = [state for state in states if state.from_ms <= at_ms]
     return earlier[-1] if earlier else (states[0] if states else None)
 
 
-def _without_overlap(holdings: Sequence[Holding], states: Sequence[NodeState]) -> list[Holding]:
-    """Ends that are known from samples only, moved back to where a later pod was surely given the device."""
-    kept: list[Holding] = []
-    for holding in sorted(holdings, key=lambda one: (one.from_ms, one.to_ms, one.pod_key, one.resource)):
-        state = _state_near(states, holding.from_ms)
-        if state and _share(holding, states) == 1:
-            used = sum(one.devices for one in kept if one.to_ms > holding.from_ms and _share(one, states) == 1)
-            for at, one in sorted(enumerate(kept), key=lambda pair: pair[1].to_ms):
-                if used + holding.devices <= state.cards:
-                    break
-                movable = one.ending in (Ending.SAMPLES, Ending.SILENCE) and one.to_ms > holding.from_ms
-                if movable and one.to_ms - one.to_slack_ms <= holding.from_ms:
-                    kept[at] = replace(
-                        one, to_ms=holding.from_ms, to_slack_ms=holding.from_ms - (one.to_ms - one.to_slack_ms)
-                    )
-                    used -= one.devices
-        kept.append(holding)
-    return kept
-
-
-class _Votes:
+class Votes:
     """How many samples of each device name a pod, for the devices of one node."""
 
     def __init__(self, devices: Sequence[Device]) -> None:
@@ -152,7 +144,7 @@ class _Whole:
         self._node = node
         self._states = states
         self._devices = [one for one in devices if not one.key.instance]
-        self._votes = _Votes(self._devices)
+        self._votes = Votes(self._devices)
         self._labelled = labelled
         self.tracks: list[Track] = []
         self.gaps: list[Gap] = []
@@ -321,7 +313,7 @@ def _fraction_tracks(
     holdings: Sequence[Holding], states: Sequence[NodeState], devices: Sequence[Device]
 ) -> list[Track]:
     """Tracks of MIG instances and shared replicas: parts of a card by largest remainder between changes."""
-    shares = {id(one): _share(one, states) for one in holdings}
+    shares = {id(one): share_of(one, states) for one in holdings}
     chosen = {id(one): _fraction_devices(one, states, devices) for one in holdings}
     boards: dict[str, list[Holding]] = defaultdict(list)
     for one in holdings:
@@ -340,7 +332,7 @@ def _fraction_tracks(
 def _fraction_devices(holding: Holding, states: Sequence[NodeState], devices: Sequence[Device]) -> list[Device | None]:
     sliced = holding.kind is DeviceKind.MIG or any(state.single_slices for state in states)
     candidates = [one for one in devices if bool(one.key.instance) == sliced]
-    named = _Votes(candidates).of(holding)[: holding.devices]
+    named = Votes(candidates).of(holding)[: holding.devices]
     if not named and not sliced and len(candidates) == 1:
         named = [0] * holding.devices
     found: list[Device | None] = [candidates[at] for at in named]
@@ -363,7 +355,7 @@ def _board_tracks(
         here = [(one, device) for one in holdings if one.from_ms <= low < one.to_ms for device in chosen[id(one)]]
         if not here:
             continue
-        state = _state_near(states, low)
+        state = state_near(states, low)
         cards = 1 if one_card or state is None else state.cards
         parts = [shares[id(one)] for one, _ in here]
         free = max(Fraction(0), cards - sum(parts))
