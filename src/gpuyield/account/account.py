@@ -24,7 +24,7 @@ from gpuyield.account.pieces import Idle, Judging, amounts
 from gpuyield.account.pods import Ending, Holding, Pods, read_pods
 from gpuyield.account.tracks import Track, Tracks, build_tracks
 from gpuyield.ledger import Ledger
-from gpuyield.ledger.tables import RUNS, RunKind
+from gpuyield.ledger.tables import RUNS, SAMPLES, RunKind
 from gpuyield.model.cells import Cells, Ints
 from gpuyield.model.declaration import Rules, Teams
 from gpuyield.model.evidence import Gap
@@ -104,9 +104,13 @@ def account(
 
 
 def _days_around(ledger: Ledger, window: Window, rules: Rules) -> list[str]:
-    around = max(DAY_MS, rules.idle_after_ms + rules.gap_limit_ms)
-    present = set(ledger.days(RUNS))
-    return [day for day in Window(window.from_ms - around, window.to_ms + around).days() if day in present]
+    """The days to read: those around the window, and on to the next that told the cluster's state on either side."""
+    around_ms = max(DAY_MS, rules.idle_after_ms + rules.gap_limit_ms)
+    near = Window(window.from_ms - around_ms, window.to_ms + around_ms).days()
+    told = ledger.days(RUNS)
+    first = max((day for day in told if day <= near[0]), default=near[0])
+    last = min((day for day in told if day >= near[-1]), default=near[-1])
+    return [day for day in sorted({*told, *ledger.days(SAMPLES)}) if first <= day <= last]
 
 
 def _with_unreported(nodes: Nodes, pods: Pods) -> Nodes:

@@ -10,7 +10,7 @@ import numpy as np
 from gpuyield.account.activity import PPB, Device, DeviceKey, read_devices
 from gpuyield.account.pieces import Idle
 from gpuyield.ledger import Ledger
-from gpuyield.ledger.tables import RUNS
+from gpuyield.ledger.tables import SAMPLES
 from gpuyield.model.declaration import Rules
 from gpuyield.units import Window
 
@@ -21,7 +21,7 @@ def began_earlier(ledger: Ledger, idle: Sequence[Idle], days: Sequence[str], rul
     `open_start` stays where a span goes back to the first sample that the ledger has of its device.
     """
     found = list(idle)
-    earlier = [day for day in ledger.days(RUNS) if days and day < days[0]]
+    earlier = [day for day in ledger.days(SAMPLES) if days and day < days[0]]
     open_at = [at for at, one in enumerate(found) if one.open_start]
     while open_at and earlier:
         day = earlier.pop()
