@@ -240,6 +240,10 @@ def decision() -> dict[str, Any]:
             },
         ],
         "conditional": [],
+        "flip_points": [
+            {"what": "gpus", "sentence": "The answer holds down to 4 GPUs; with fewer it is proven not to."}
+        ],
+        "next_experiment": {"sentence": "Measure support-chat.", "command": "gpuyield measure --service support-chat"},
         "inputs_digest": "sha256:5f1c",
     }
 

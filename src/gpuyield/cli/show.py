@@ -117,10 +117,21 @@ def _rich_table(table: Table) -> None:
     from rich.text import Text
 
     drawn = RichTable(
-        title=Text(table.title, style="bold") if table.title else None, title_justify="left", box=SIMPLE_HEAD
+        title=Text(table.title, style="bold") if table.title else None,
+        title_justify="left",
+        box=SIMPLE_HEAD,
+        show_edge=False,
+        padding=(0, 1),
     )
     for column in table.columns:
-        drawn.add_column(Text(column.title), justify="right" if column.is_number else "left", overflow="fold")
+        drawn.add_column(
+            Text(column.title),
+            justify="right" if column.is_number else "left",
+            # A heading is never broken within a word, a number never at all.
+            min_width=max((len(word) for word in column.title.split()), default=0),
+            no_wrap=column.is_number,
+            overflow="fold",
+        )
     for at, row in enumerate(table.texts()):
         last = table.total is not None and at == len(table.rows)
         cells = [Text(("  " * table.depth(at)) + row[0]), *(Text(cell) for cell in row[1:])]

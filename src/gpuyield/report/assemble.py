@@ -14,6 +14,7 @@ from gpuyield.report.sections.cost import cost_section
 from gpuyield.report.sections.gaps import gaps_section
 from gpuyield.report.sections.holders import holders_section
 from gpuyield.report.sections.levers import levers_section
+from gpuyield.report.sections.mind import mind_section
 from gpuyield.report.sections.plan import at_once_bars, peak, plan_section
 from gpuyield.report.sections.queue import queue_section
 from gpuyield.report.sections.teams import teams_section
@@ -25,6 +26,7 @@ _ORDER: tuple[Callable[[Facts], Section | None], ...] = (
     queue_section,
     levers_section,
     plan_section,
+    mind_section,
     waterfall_section,
     teams_section,
     holders_section,

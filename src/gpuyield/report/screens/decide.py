@@ -52,6 +52,18 @@ def levers_table(decision: Document) -> Table:
     )
 
 
+def levers_screen(decision: Document) -> Table:
+    """The levers as a terminal has room for: what to change and what it brings; `explain` tells the rest."""
+    full = levers_table(decision)
+    wanted = ("lever", "change", "gpus_freed", "money_per_month", "deadlines_saved")
+    places = [at for at, column in enumerate(full.columns) if column.key in wanted]
+    return Table(
+        title=full.title,
+        columns=tuple(full.columns[at] for at in places),
+        rows=tuple(tuple(row[at] for at in places) for row in full.rows),
+    )
+
+
 def money_words(money: Any) -> str | None:
     """`19,995.00 EUR`; None where it is not known."""
     if money is None:
@@ -84,7 +96,7 @@ def conditional_table(decision: Document) -> Table | None:
 
 def decide_answer(decision: Document, *, zone: ZoneInfo, path: str | None, exit_code: int = 0) -> Answer:
     """The decision as a screen; `path` is the file that it was written to."""
-    tables = [levers_table(decision)] if decision.get("levers") else []
+    tables = [levers_screen(decision)] if decision.get("levers") else []
     conditional = conditional_table(decision)
     if conditional is not None:
         tables.append(conditional)
@@ -99,6 +111,10 @@ def decide_answer(decision: Document, *, zone: ZoneInfo, path: str | None, exit_
     steps = [Next(command="gpuyield report --out report.html", why="one page for all of it")]
     if path:
         steps.insert(0, Next(command=f"gpuyield verify {path}", why="check the proof again, from the inputs alone"))
+    if path and decision.get("levers"):
+        lever = str(decision["levers"][-1]["lever"])
+        why = "its risk, and how to undo it"
+        steps.insert(1, Next(command=f"gpuyield explain {lever} --document {path}", why=why))
     steps.append(Next(command="gpuyield decide --gate", why="the same answer as an exit code, for CI"))
     covered = decision.get("coverage")
     coverage = [] if covered is None else [f"Declared coverage: {covered * 100:.0f} % of held GPU-hours."]
@@ -111,6 +127,7 @@ def decide_answer(decision: Document, *, zone: ZoneInfo, path: str | None, exit_
             *coverage,
         ),
         tables=tuple(tables),
+        csv=levers_table(decision) if decision.get("levers") else None,
         notes=tuple(notes),
         next=tuple(steps),
         exit_code=exit_code,
