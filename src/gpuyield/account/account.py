@@ -71,7 +71,7 @@ def account(
     runs = runs_by_kind(ledger.read(RUNS, days=days))
     nodes = node_states(runs, gap_limit_ms=rules.gap_limit_ms)
     pods = read_pods(
-        runs, gap_limit_ms=rules.gap_limit_ms, present=nodes.present, team_label=teams.label, teams=teams.namespaces
+        runs, gap_limit_ms=rules.gap_limit_ms, nodes=nodes, team_label=teams.label, teams=teams.namespaces
     )
     devices = read_devices(
         ledger,
@@ -134,7 +134,7 @@ def _with_unreported(nodes: Nodes, pods: Pods) -> Nodes:
         Gap(reason="the node's capacity is not reported: only what pods hold on it is counted", where=node)
         for node in sorted(silent)
     ]
-    return Nodes(states=states, present=nodes.present, gaps=(*nodes.gaps, *gaps))
+    return replace(nodes, states=states, gaps=(*nodes.gaps, *gaps))
 
 
 def _within_life(tracks: Tracks, nodes: Nodes) -> Tracks:
@@ -253,7 +253,7 @@ class _Gathered:
                 after = Window(one.to_ms - one.to_slack_ms, one.to_ms)
                 self._slack(one, after, GpuClass.NO_DEMAND, hi=one.devices, nobody=True)
             if one.ending is Ending.SILENCE:
-                until = next((w.to_ms for w in self._nodes.silences() if w.from_ms <= one.to_ms < w.to_ms), one.to_ms)
+                until = next((w.to_ms for w in self._nodes.silences() if one.to_ms < w.to_ms), one.to_ms)
                 self._slack(one, Window(one.to_ms, until), GpuClass.UNOBSERVED, hi=one.devices)
                 self._slack(one, Window(one.to_ms, until), GpuClass.UNEXPLAINED, lo=free, nobody=True)
             if one.may_hold:

@@ -58,6 +58,11 @@ class Fact:
         """When it held."""
         return Window(self.from_ms, self.to_ms)
 
+    @property
+    def sampled(self) -> Window:
+        """From its first sample to its last, both inclusive."""
+        return Window(self.from_ms, self.last_ms + 1)
+
 
 _Key = TypeVar("_Key")
 

@@ -53,10 +53,15 @@ class NodeState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nodes:
-    """All nodes over time; `silent` is when kube-state-metrics told nothing at all."""
+    """All nodes over time.
+
+    `present` is when what kube-state-metrics told of any node holds; `sampled` are the spans from a first sample to
+    a last one (inclusive), between which it fell silent.
+    """
 
     states: dict[str, tuple[NodeState, ...]]
     present: tuple[Window, ...]
+    sampled: tuple[Window, ...] = ()
     gaps: tuple[Gap, ...] = field(default=())
 
     def at(self, node: str, at_ms: int) -> NodeState | None:
@@ -77,21 +82,23 @@ def node_states(runs: RunsByKind, *, gap_limit_ms: int) -> Nodes:
             groups[run.node, run.resource or run.detail].append(run)
         for (node, what), line in timelines(groups, gap_limit_ms).items():
             by_node[node][f"{kind}:{what}" if what else kind] = line
-    present = merge_windows(
-        window
+    counted = [
+        fact
         for lines in by_node.values()
         for name, line in lines.items()
         if name.startswith((RunKind.NODE_CAPACITY, RunKind.NODE_ALLOCATABLE))
-        for window in line.windows()
-    )
+        for fact in line.facts
+    ]
+    present = merge_windows(fact.window for fact in counted)
+    sampled = merge_windows(fact.sampled for fact in counted)
     states: dict[str, tuple[NodeState, ...]] = {}
     gaps: list[Gap] = []
     for node in sorted(by_node):
-        made, problems = _states_of(node, by_node[node], present)
+        made, problems = _states_of(node, by_node[node], sampled)
         if made:
             states[node] = made
         gaps += problems
-    return Nodes(states=states, present=tuple(present), gaps=tuple(gaps))
+    return Nodes(states=states, present=tuple(present), sampled=tuple(sampled), gaps=tuple(gaps))
 
 
 _NODE_KINDS = (
@@ -104,18 +111,23 @@ _NODE_KINDS = (
 
 
 def _states_of(
-    node: str, lines: dict[str, Timeline], present: Sequence[Window]
+    node: str, lines: dict[str, Timeline], sampled: Sequence[Window]
 ) -> tuple[tuple[NodeState, ...], list[Gap]]:
     counted = [
-        line
+        fact
         for name, line in lines.items()
         if name.startswith((f"{RunKind.NODE_CAPACITY}:", f"{RunKind.NODE_ALLOCATABLE}:"))
+        for fact in line.facts
     ]
-    known = merge_windows(window for line in counted for window in line.windows())
+    known = merge_windows(fact.window for fact in counted)
     bridges = [
         Window(left.to_ms, right.from_ms)
         for left, right in pairwise(known)
-        if not _answered(Window(left.to_ms, right.from_ms), present)
+        if not _others_answered(
+            max((fact for fact in counted if fact.to_ms == left.to_ms), key=lambda fact: fact.last_ms),
+            next(fact for fact in counted if fact.from_ms == right.from_ms),
+            sampled,
+        )
     ]
     spans = [(window, False) for window in known] + [(window, True) for window in bridges]
     edges = sorted({edge for line in lines.values() for edge in line.edges()})
@@ -137,8 +149,10 @@ def _slack(lines: dict[str, Timeline], at_ms: int) -> int:
     return max((fact.interval_ms for fact in changed if fact and fact.from_ms == at_ms), default=0)
 
 
-def _answered(window: Window, present: Iterable[Window]) -> bool:
-    return any(window.cut(one) for one in present)
+def _others_answered(before: Fact, after: Fact, sampled: Iterable[Window]) -> bool:
+    """Whether any node was sampled between two facts of one; scrapes half an interval apart count as the same."""
+    low, high = before.last_ms + before.interval_ms // 2, after.from_ms - after.interval_ms // 2
+    return low < high and any(Window(low, high).cut(one) for one in sampled)
 
 
 def _append(states: list[NodeState], state: NodeState) -> None:

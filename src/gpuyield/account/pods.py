@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from gpuyield.account.facts import Fact, Run, RunsByKind, Timeline, timelines
+from gpuyield.account.nodes import Nodes
 from gpuyield.ledger.tables import RunKind
 from gpuyield.model.cells import Owner
 from gpuyield.model.gpu import DeviceKind, device_kind
@@ -183,11 +184,11 @@ def read_pods(
     runs: RunsByKind,
     *,
     gap_limit_ms: int,
-    present: Sequence[Window],
+    nodes: Nodes,
     team_label: str | None,
     teams: Mapping[str, str],
 ) -> Pods:
-    """What every pod held and waited for; `present` is when kube-state-metrics answered at all."""
+    """What every pod held and waited for; `nodes` tell when kube-state-metrics answered at all."""
     known = _Facts(runs, gap_limit_ms)
     wanted_label = label_key(team_label) if team_label else None
     holdings: list[Holding] = []
@@ -197,7 +198,7 @@ def read_pods(
         workload, job = _workload(known, pod, namespace, name)
         label = known.labels.get(pod, {}).get(wanted_label, "") if wanted_label else ""
         owner = Owner(namespace, workload, label or teams.get(namespace, namespace))
-        life = _life(known, pod, present, gap_limit_ms)
+        life = _life(known, pod, nodes, gap_limit_ms)
         waits = [(life.wait, False)] if life.wait else []
         waits += [(window, True) for window in _suspended_before(known, pod, namespace, job, life)]
         for resource in sorted(_resources(known, pod)):
@@ -310,17 +311,17 @@ class _Life:
     ending: Ending = Ending.TIME
 
 
-def _life(known: _Facts, pod: str, present: Sequence[Window], gap_limit_ms: int) -> _Life:
+def _life(known: _Facts, pod: str, nodes: Nodes, gap_limit_ms: int) -> _Life:
     active = _active_facts(known, pod)
     seen_ms = min((fact.from_ms for fact in active), default=None)
     created = known.first(RunKind.POD_CREATED, pod)
     wait_from = created if created is not None else seen_ms
-    end = _end(known, pod, active, present, gap_limit_ms)
+    end = _end(known, pod, active, nodes, gap_limit_ms)
     if end is None or wait_from is None or not known.nodes.get(pod):
         wait = Window(wait_from, end[0]) if end and wait_from is not None and wait_from < end[0] else None
         return _Life(wait=wait, hold=None, running_ms=None)
     to_ms, to_slack, ending = end
-    from_ms, from_slack = _bound(known, pod, active, present)
+    from_ms, from_slack = _bound(known, pod, active, nodes.present)
     from_ms = min(from_ms, to_ms)
     running, running_slack = _running(known, pod, from_ms, to_ms)
     return _Life(
@@ -364,7 +365,7 @@ def _request_facts(known: _Facts, pod: str) -> list[Fact]:
 
 
 def _end(
-    known: _Facts, pod: str, active: Sequence[Fact], present: Sequence[Window], gap_limit_ms: int
+    known: _Facts, pod: str, active: Sequence[Fact], nodes: Nodes, gap_limit_ms: int
 ) -> tuple[int, int, Ending] | None:
     """When the pod ended, how much earlier it may have, and how that is known; None: nothing tells that it lived."""
     completed = known.last(RunKind.POD_COMPLETED, pod)
@@ -378,11 +379,13 @@ def _end(
     terminated = known.last(RunKind.CONTAINER_TERMINATED, pod)
     if terminated is not None and last.last_ms - gap_limit_ms <= terminated <= to_ms and _is_terminal(known, pod):
         return terminated, 0, Ending.TIME
-    if present and to_ms >= present[-1].to_ms:
-        return present[-1].to_ms, 0, Ending.OPEN
-    answered = any(window.from_ms <= to_ms < window.to_ms for window in present)
     slack = to_ms - last.last_ms
-    return to_ms, slack, Ending.SAMPLES if answered or not present else Ending.SILENCE
+    # Scrapes half an interval apart count as the same.
+    next_ms = last.last_ms + last.interval_ms // 2
+    if nodes.sampled and next_ms >= nodes.sampled[-1].to_ms:
+        return max(to_ms, nodes.present[-1].to_ms), 0, Ending.OPEN
+    answered = any(window.from_ms <= next_ms < window.to_ms for window in nodes.sampled)
+    return to_ms, slack, Ending.SAMPLES if answered or not nodes.sampled else Ending.SILENCE
 
 
 def _is_terminal(known: _Facts, pod: str) -> bool:
