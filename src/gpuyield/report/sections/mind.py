@@ -18,7 +18,9 @@ def mind_section(facts: Facts) -> Section | None:
     if not points and not experiment:
         return None
     lead = (f"To know more: {experiment['sentence']}",) if experiment else ()
-    table = Table(title="", columns=(Column("sentence", "the answer changes"),), rows=tuple((one,) for one in points))
+    table = Table(
+        title="Where the answer flips", columns=(Column("sentence", "figure"),), rows=tuple((one,) for one in points)
+    )
     return Section(
         id="mind",
         kicker="What would change the answer",
