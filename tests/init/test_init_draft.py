@@ -13,7 +13,8 @@ from doubles.command import Command
 from doubles.exposition_text import steady
 from doubles.seen_cluster import whole_cluster
 from gpuyield.demo.api import serving
-from gpuyield.units import DAY_MS, HOUR_MS, MINUTE_MS
+from gpuyield.steps.needs import NEEDS
+from gpuyield.units import DAY_MS, HOUR_MS, MINUTE_MS, parse_instant
 from servers.session import Store
 
 NOW_MS = time.time_ns() // 1_000_000 // MINUTE_MS * MINUTE_MS
@@ -140,5 +141,10 @@ def test_real_servers_are_read_like_the_double(store: Store, command: Command) -
     assert document["gpus"] == {"h100": 3}
     assert [one["name"] for one in document["services"]] == ["chat"]
     assert [one["name"] for one in document["batch"]] == ["nightly"]
-    assert document["history"] is not None
+    assert parse_instant(document["history"]["from"]) == pytest.approx(past[0].start, abs=HOUR_MS)
+    assert parse_instant(document["history"]["to"]) == pytest.approx(past[0].stop, abs=MINUTE_MS)
     assert command("check").code == 0
+    seen = command("doctor", "-o", "json").document
+    states = {one["what"]: one["state"] for one in seen["checks"]}
+    assert {states[need.what] for need in NEEDS} == {"ok"}
+    assert [one["interval_s"] for one in seen["prometheus"]["scrapes"]] == [60, 60]

@@ -7,12 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from gpuyield.collect.connect import opencost as connect_opencost
-from gpuyield.collect.opencost import OpenCost
+from gpuyield.collect.opencost import AllocationRow, NodeAsset, OpenCost
 from gpuyield.cost.prices import price_book
 from gpuyield.errors import GpuyieldError
 from gpuyield.model.declaration import Endpoint
 from gpuyield.report.screens.doctor import Check, Compared, Difference, NodeRow, PodRow, State
-from gpuyield.steps.crosscheck import WORDS, crosscheck
+from gpuyield.steps.crosscheck import WORDS, Crosscheck, crosscheck
 from gpuyield.steps.crosscheck_prices import node_prices
 from gpuyield.steps.doctor_checks import failed
 from gpuyield.steps.evidence import Evidence, gather
@@ -58,38 +58,22 @@ def compare(source: OpenCost, evidence: Evidence | None, check: Check) -> tuple[
         rows = source.allocations(window, aggregate="pod")
     except GpuyieldError as err:
         return None, failed("OpenCost", err, _COST)
-    ours = gather(evidence.setting, window)
-    accounting, declared = ours.accounting, evidence.setting.declaration
+    return _compared(gather(evidence.setting, window), assets, rows), check
+
+
+def _compared(ours: Evidence, assets: list[NodeAsset], rows: list[AllocationRow]) -> Compared:
+    accounting = ours.accounting
     found = crosscheck(
-        window=window,
+        window=ours.window,
         rows=rows,
         assets=assets,
         holdings=accounting.pods.holdings,
         nodes=accounting.nodes,
         silent=accounting.nodes.silences(),
     )
-    flavors = {node: states[-1].flavor for node, states in accounting.nodes.states.items() if states}
-    book = price_book(declared.prices, currency=declared.currency, rates=declared.rates, window=window)
-    prices = {one.node: one for one in node_prices(assets, flavors, book, window)}
     resolution = format_duration(found.resolution_ms)
-    nodes = []
-    for one in found.nodes:
-        price = prices.get(one.node)
-        doubts = [str(one.cause)] if one.cause else []
-        doubts += [f"price detection: {price.doubt}"] if price and price.doubt else []
-        nodes.append(
-            NodeRow(
-                node=one.node,
-                flavor=flavors.get(one.node),
-                opencost=one.opencost,
-                ours=one.ours,
-                price=float(price.opencost) if price and price.opencost is not None else None,
-                declared=float(price.declared) if price and price.declared is not None else None,
-                why="; ".join(doubts),
-            )
-        )
-    compared = Compared(
-        window=window,
+    return Compared(
+        window=ours.window,
         resolution_ms=found.resolution_ms,
         pods_same=sum(1 for one in found.pods if not one.differences),
         differences=[
@@ -105,9 +89,32 @@ def compare(source: OpenCost, evidence: Evidence | None, check: Check) -> tuple[
             )
             for one in found.differing
         ],
-        nodes=nodes,
+        nodes=_node_rows(found, ours, assets),
     )
-    return compared, check
+
+
+def _node_rows(found: Crosscheck, ours: Evidence, assets: list[NodeAsset]) -> list[NodeRow]:
+    declared = ours.setting.declaration
+    flavors = {node: states[-1].flavor for node, states in ours.accounting.nodes.states.items() if states}
+    book = price_book(declared.prices, currency=declared.currency, rates=declared.rates, window=ours.window)
+    prices = {one.node: one for one in node_prices(assets, flavors, book, ours.window)}
+    rows = []
+    for one in found.nodes:
+        price = prices.get(one.node)
+        doubts = [str(one.cause)] if one.cause else []
+        doubts += [f"price detection: {price.doubt}"] if price and price.doubt else []
+        rows.append(
+            NodeRow(
+                node=one.node,
+                flavor=flavors.get(one.node),
+                opencost=one.opencost,
+                ours=one.ours,
+                price=float(price.opencost) if price and price.opencost is not None else None,
+                declared=float(price.declared) if price and price.declared is not None else None,
+                why="; ".join(doubts),
+            )
+        )
+    return rows
 
 
 def _whole_day(evidence: Evidence) -> Window | None:

@@ -78,22 +78,8 @@ def find_store(around: Around, *, now_ms: int, tell: Tell) -> Found:
     """
     tried: list[Mistake] = []
     named = around.prometheus or around.environment.get(VARIABLE)
-    if named:
-        by = VARIABLE if around.environment.get(VARIABLE) == named else "--prometheus"
-        cluster = _cluster(around, tried, tell) if around.context else None
-        places = [_Place(endpoint=endpoint_of(named), named_by=by, context=around.context)]
-    else:
-        cluster = _cluster(around, tried, tell)
-        places = _places(cluster) if cluster else []
-        if cluster and not places:
-            tried.append(
-                Mistake(
-                    what=f"none of its {len(cluster.services)} services looks like Prometheus.",
-                    where=f"context {cluster.context}",
-                    fix="Name it: --prometheus namespace/name:port.",
-                )
-            )
-        places.append(_Place(endpoint=Endpoint(url=LOCAL), named_by="the usual place"))
+    cluster = _cluster(around, tried, tell) if around.context or not named else None
+    places = [_named(named, around)] if named else _usual_places(cluster, tried)
     answering: list[Found] = []
     for place in places:
         tell(f"asking {place.endpoint.url or place.endpoint.service}")
@@ -110,6 +96,25 @@ def find_store(around: Around, *, now_ms: int, tell: Tell) -> Found:
     if answering:
         return answering[0]
     raise SourceError.of(tried)
+
+
+def _named(text: str, around: Around) -> _Place:
+    by = VARIABLE if around.environment.get(VARIABLE) == text else "--prometheus"
+    return _Place(endpoint=endpoint_of(text), named_by=by, context=around.context)
+
+
+def _usual_places(cluster: ClusterSeen | None, tried: list[Mistake]) -> list[_Place]:
+    """What looks like a store in the cluster, and the local port."""
+    places = _places(cluster) if cluster else []
+    if cluster and not places:
+        tried.append(
+            Mistake(
+                what=f"none of its {len(cluster.services)} services looks like Prometheus.",
+                where=f"context {cluster.context}",
+                fix="Name it: --prometheus namespace/name:port.",
+            )
+        )
+    return [*places, _Place(endpoint=Endpoint(url=LOCAL), named_by="the usual place")]
 
 
 def _places(cluster: ClusterSeen) -> list[_Place]:
