@@ -11,8 +11,9 @@ import yaml
 
 from doubles.command import Command
 from doubles.exposition_text import steady
-from doubles.seen_cluster import whole_cluster
+from doubles.seen_cluster import whole_cluster, without
 from gpuyield.demo.api import serving
+from gpuyield.demo.exposition import Series
 from gpuyield.steps.needs import NEEDS
 from gpuyield.units import DAY_MS, HOUR_MS, MINUTE_MS, parse_instant
 from servers.session import Store
@@ -148,3 +149,19 @@ def test_real_servers_are_read_like_the_double(store: Store, command: Command) -
     states = {one["what"]: one["state"] for one in seen["checks"]}
     assert {states[need.what] for need in NEEDS} == {"ok"}
     assert [one["interval_s"] for one in seen["prometheus"]["scrapes"]] == [60, 60]
+
+
+def test_work_that_is_idle_most_of_the_day_is_no_service_and_its_share_is_told(command: Command) -> None:
+    made = without(whole_cluster(TIMES, JOB_TIMES), "vllm:num_requests_running", "DCGM_FI_PROF_GR_ENGINE_ACTIVE")
+    idle = [
+        Series(one.labels, one.times_ms, one.values * 0) if one.labels.get("pod", "").startswith("chat") else one
+        for one in made
+        if one.labels["__name__"] == "DCGM_FI_DEV_GPU_UTIL"
+    ]
+    with serving([*without(made, "DCGM_FI_DEV_GPU_UTIL"), *idle]) as quiet:
+        done = command("init", "--prometheus", quiet)
+
+    assert done.out.startswith("Wrote gpuyield.yaml: 0 services without objectives, 1 batch family")
+    rest = next(line for line in done.out.splitlines() if "everything else, idle most of the day" in line)
+    # 24 of 27 GPU-hours.
+    assert rest.endswith("88.9 %")

@@ -171,7 +171,7 @@ def batch(seen: Glimpse, labels: PodLabels) -> list[SeenBatch]:
             name=name,
             namespace=namespace,
             labels=family.label,
-            gpus=round(median(family.gpus)) if family.gpus else None,
+            gpus=round(median(family.gpus or _gpus_now(seen, family.held) or [0])) or None,
             durations_ms={flavor: _to_minutes(median(lengths)) for flavor, lengths in family.run_ms.items()},
             runs=len({one.job or one.pod for one in family.held}),
             gpu_share=_held_ms(seen, family.held) / everything,
@@ -179,6 +179,15 @@ def batch(seen: Glimpse, labels: PodLabels) -> list[SeenBatch]:
         for (namespace, name), family in families.items()
     ]
     return sorted(found, key=lambda one: (-(one.gpu_share or 0), one.namespace, one.name))
+
+
+def _gpus_now(seen: Glimpse, held: Sequence[Holding]) -> list[int]:
+    """Devices of each job that still holds some."""
+    gpus: dict[str, int] = defaultdict(int)
+    for one in held:
+        if one.to_ms >= seen.window.to_ms - _STILL_MS:
+            gpus[one.job or one.pod] += one.devices
+    return list(gpus.values())
 
 
 def _to_minutes(length_ms: float) -> int:

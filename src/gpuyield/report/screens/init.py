@@ -16,6 +16,7 @@ from gpuyield.report.tables import Column, Kind, Table, format_span
 from gpuyield.units import Window
 
 _MOST_ROWS = 12
+_WORTH_A_ROW = 0.005
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,6 +153,9 @@ def _open_work(services: Sequence[SeenService], batch: Sequence[SeenBatch]) -> t
     shown = [(name, lacks, gpus, share) for share, lacks, name, gpus in rows[:_MOST_ROWS]]
     if left:
         shown.append((f"{len(left)} more", "", None, sum(share or 0 for share, *_ in left)))
+    rest = 1 - sum(share or 0 for share, *_ in rows)
+    if rest > _WORTH_A_ROW and any(share is not None for share, *_ in rows):
+        shown.append(("everything else, idle most of the day", "", None, rest))
     return (
         Table(
             title="Nothing is declared for",
