@@ -50,6 +50,16 @@ def test_the_demos_plan_is_accepted(made: tuple[Console, Done]) -> None:
     assert made[0].run("verify", "demo/plan.json").code == 0
 
 
+def test_a_plan_without_a_job_file_is_of_the_jobs_that_the_cluster_declares(made: tuple[Console, Done]) -> None:
+    console, _ = made
+    decided = json.loads((console.folder / "demo" / "decide.json").read_text())
+
+    plan = on_demo(made, "plan", "-o", "json").document
+
+    assert {job["id"] for job in plan["jobs"]} == {job["id"] for job in decided["certificate"]["plan"]["jobs"]}
+    assert all(job["deadline"] for job in plan["jobs"])
+
+
 @pytest.mark.parametrize(
     ("command", "schema"),
     [

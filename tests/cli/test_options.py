@@ -165,3 +165,38 @@ def test_options_that_contradict_are_refused(console: Console) -> None:
 
     assert "--from and --to go together" in half.err
     assert "contradict" in both.err
+
+
+def test_a_report_of_files_alone_says_what_starting_at_once_would_take(console: Console, jobs: Path) -> None:
+    late = console.folder / "late.json"
+    late.write_text(jobs.read_text().replace("2026-12-01T00:00:00Z", "2026-12-01T01:00:00Z"))
+
+    done = console.run("report", "--jobs", late.name, *NIGHT, "--out", "night.md")
+
+    page = (console.folder / "night.md").read_text()
+    assert done.code == 0, done.err
+    assert "All deadlines are met on 4 GPUs; starting all at once would take 8" in page
+    assert console.run("verify", "decide.json").code == 0
+
+
+def test_a_purchase_is_needed_only_with_a_price_and_its_proof_is_accepted(console: Console, jobs: Path) -> None:
+    declaration = (
+        "apiVersion: gpuyield.dev/v1alpha1\n"
+        "kind: Cluster\n"
+        "metadata: {name: night}\n"
+        "sources: {prometheus: {url: 'http://127.0.0.1:9090'}}\n"
+    )
+    priced = (
+        declaration + "currency: EUR\nprices: [{flavor: h100, gpu_hour: 2.49, basis: contracted, from: 2026-01-01}]\n"
+    )
+    command = ("decide", "--jobs", jobs.name, *NIGHT, "--gate", "--out", "decide.json", "-o", "json")
+
+    (console.folder / "gpuyield.yaml").write_text(declaration)
+    without = console.run(*command)
+    (console.folder / "gpuyield.yaml").write_text(priced)
+    with_price = console.run(*command)
+    verified = console.run("verify", "decide.json")
+
+    assert (without.code, without.document["status"]) == (4, "unknown")
+    assert (with_price.code, with_price.document["status"]) == (10, "needed")
+    assert verified.code == 0, verified.out

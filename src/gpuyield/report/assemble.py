@@ -114,7 +114,8 @@ def _unit_costs(facts: Facts) -> list[Figure]:
     """The two cheapest ways to say what an outcome costs, by key; without any, the first reason why not."""
     cost = facts.cost
     if cost is None:
-        return [Figure(label="Cost per verified outcome", value="not known", note="no prices are declared")]
+        why = "no prices are declared" if facts.account is not None else "nothing was collected"
+        return [Figure(label="Cost per verified outcome", value="not known", note=why)]
     currency = str(cost.get("currency") or "")
     known, reasons = [], []
     for row in cost["rows"]:

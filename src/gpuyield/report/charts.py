@@ -209,12 +209,16 @@ def steps_over_time(rows: Sequence[Mapping[str, Any]], *, series: Sequence[str],
 
 
 def gantt(
-    rows: Sequence[Mapping[str, Any]], flags: Sequence[Mapping[str, Any]], *, jobs: Sequence[str]
+    rows: Sequence[Mapping[str, Any]],
+    flags: Sequence[Mapping[str, Any]],
+    *,
+    jobs: Sequence[str],
+    not_run: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
     """A thin bar of the plan within a thick one of start-at-once, per job, with the deadline as an upright mark.
 
     Rows have `job` (as shown), `name`, `lane` (our plan | all started at once), `from`, `to`, `label` and `late`; flags
-    have `job`, `name` and `at`.
+    have `job`, `name` and `at`; `not_run` has `job`, `at` and the `word` that stands there instead of a bar.
     """
     lanes = ["our plan", "all started at once"]
     job_axis = {
@@ -235,6 +239,18 @@ def gantt(
                 "data": {"values": late},
                 "mark": {"type": "text", "align": "left", "dx": 5, "text": "too late", "fontSize": 11, "fill": INK},
                 "encoding": {"x": {"field": "to", "type": "temporal", "scale": _WALL}, "y": job_axis},
+            }
+        )
+    if not_run:
+        layers.append(
+            {
+                "data": {"values": list(not_run)},
+                "mark": {"type": "text", "align": "left", "dx": 6, "fontSize": 11, "fill": INK},
+                "encoding": {
+                    "x": {"field": "at", "type": "temporal", "scale": _WALL},
+                    "y": job_axis,
+                    "text": {"field": "word"},
+                },
             }
         )
     layers.append(

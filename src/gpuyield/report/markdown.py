@@ -10,7 +10,7 @@ def page_markdown(page: Page) -> str:
     """The whole text."""
     blocks = [
         f"# {markdown_text(page.headline)}",
-        f"{page.status_word}. {markdown_text(page.cluster)}, {page.window}.",
+        f"{page.status_word}. {', '.join(part for part in (markdown_text(page.cluster), page.window) if part)}.",
         *(markdown_text(line) for line in page.lead),
     ]
     if page.figures:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from typing import TypeVar
 
 from gpuyield.cost.prices import PriceBook, price_book
 from gpuyield.model.decision import DecideInputs, GpuRate, Offer
@@ -12,6 +13,9 @@ from gpuyield.model.job import Problem, SourceFile
 from gpuyield.units import Money, Window
 
 _SIX_PLACES = Decimal("0.000001")
+PLAIN = "gpu"
+
+Listed = TypeVar("Listed")
 
 
 def inputs_of_files(declared: Declaration, problem: Problem, horizon_ms: int) -> DecideInputs:
@@ -35,7 +39,10 @@ def inputs_of_files(declared: Declaration, problem: Problem, horizon_ms: int) ->
 
 
 def rates_of(book: PriceBook, flavors: set[str], at_ms: int) -> dict[str, GpuRate]:
-    """What a GPU-hour of each flavor costs at an instant, by resource; flavors without a price are left out."""
+    """What a GPU-hour of each flavor costs at an instant, by resource; flavors without a price are left out.
+
+    Where one flavor alone has a price, GPUs of no stated flavor cost that.
+    """
     found = {}
     for flavor in sorted(flavors):
         price = book.flavor_price(flavor, at_ms)
@@ -45,6 +52,13 @@ def rates_of(book: PriceBook, flavors: set[str], at_ms: int) -> dict[str, GpuRat
             found[f"gpu/{flavor}"] = GpuRate(
                 gpu_hour=Money(amount.normalize(), book.currency), source=named.source if named else "opencost"
             )
+    return _also_plain(found)
+
+
+def _also_plain(found: dict[str, Listed]) -> dict[str, Listed]:
+    """With the resource `gpu` too, where there is only one flavor that it can be."""
+    if len(found) == 1 and PLAIN not in found:
+        return {**found, PLAIN: next(iter(found.values()))}
     return found
 
 
@@ -55,7 +69,7 @@ def offers_of(declared: Declaration) -> dict[str, tuple[Offer, ...]]:
         offer = Offer(kind=str(one.kind), gpu_hour=one.price, min_gpus=one.min_gpus, lead_time_ms=one.lead_time_ms)
         resource = f"gpu/{one.flavor}"
         found[resource] = (*found.get(resource, ()), offer)
-    return found
+    return _also_plain(found)
 
 
 def sources_of(declared: Declaration, problem: Problem | None) -> tuple[SourceFile, ...]:

@@ -14,6 +14,7 @@ from gpuyield.cost.document import cost_document
 from gpuyield.decide.queue import queue_document
 from gpuyield.errors import DeclarationError
 from gpuyield.ledger.tables import COVERAGE, OUTCOMES, PRICES
+from gpuyield.model.declaration import Declaration
 from gpuyield.report.answer import Answer
 from gpuyield.report.assemble import assemble
 from gpuyield.report.facts import Facts, SourceRead
@@ -24,14 +25,14 @@ from gpuyield.report.sentences import count
 from gpuyield.report.twin import page_document
 from gpuyield.steps.account import accounted
 from gpuyield.steps.cost import costed
-from gpuyield.steps.decide import Decided, decided
+from gpuyield.steps.decide import Decided, decided, decided_on_files, was_collected
 from gpuyield.steps.declared_work import Asked
 from gpuyield.steps.documents import keep, write
 from gpuyield.steps.evidence import Evidence, gather
 from gpuyield.steps.observed import jobs_on_time
 from gpuyield.steps.queue import queued
-from gpuyield.steps.setting import Setting, chosen_window, read_setting
-from gpuyield.units import Window
+from gpuyield.steps.setting import Setting, chosen_window, read_declaration, read_setting
+from gpuyield.units import Window, parse_zone
 
 Tell = Callable[[str], None]
 
@@ -61,13 +62,16 @@ def report_answer(
     """The answer of `gpuyield report`."""
     if out is not None and out.suffix not in (".html", ".md", ".json"):
         raise DeclarationError(f'"{out.suffix}" is no format of a page.', where="--out", fix="Use .html, .md or .json.")
-    setting = read_setting(file, ledger_root)
-    span = chosen_window(setting, window=window, begin=begin, end=end)
-    tell("accounting, planning, deciding")
     asked = Asked(jobs=jobs, capacity=capacity, gpus=gpus, origin=origin)
     beside = out.with_name("decide.json") if out is not None else None
     commands = (f"gpuyield verify {beside}",) if beside is not None else ()
-    built = build(setting, span, asked, verify_commands=commands)
+    if jobs is not None and (capacity is not None or gpus is not None) and not was_collected(ledger_root):
+        built = build_on_files(read_declaration(file), asked, jobs, verify_commands=commands)
+    else:
+        setting = read_setting(file, ledger_root)
+        span = chosen_window(setting, window=window, begin=begin, end=end)
+        tell("accounting, planning, deciding")
+        built = build(setting, span, asked, verify_commands=commands)
     write_documents(built, ledger_root=ledger_root, plan=None, decide=beside)
     if out is not None:
         tell("drawing the page")
@@ -95,6 +99,25 @@ def build(setting: Setting, window: Window, asked: Asked, *, verify_commands: tu
             decision=decision.document,
             gaps=(*decision.decision.gaps, *cost.gaps),
             sources=_sources(setting, evidence),
+            verify_commands=verify_commands,
+        ),
+        decision=decision,
+    )
+
+
+def build_on_files(declared: Declaration, asked: Asked, jobs: Path, *, verify_commands: tuple[str, ...]) -> Built:
+    """The facts of a job file and a capacity alone, where nothing was collected."""
+    decision = decided_on_files(declared, asked, jobs)
+    certificate = decision.document.get("certificate")
+    return Built(
+        facts=Facts(
+            cluster=declared.name,
+            zone=parse_zone(declared.reporting_zone),
+            version=__version__,
+            plan=None if certificate is None else certificate["plan"],
+            plan_inputs=decision.inputs.get("plan"),
+            decision=decision.document,
+            gaps=decision.decision.gaps,
             verify_commands=verify_commands,
         ),
         decision=decision,

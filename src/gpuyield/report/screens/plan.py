@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any  # Documents are JSON.
 from zoneinfo import ZoneInfo
 
+from gpuyield.model.evidence import Gap
 from gpuyield.report.answer import Answer, Next
 from gpuyield.report.facts import Document
 from gpuyield.report.sentences import count, listed
@@ -16,14 +17,20 @@ _SHOWN = 40
 
 
 def plan_answer(
-    plan: Document, *, zone: ZoneInfo, path: str | None, again: str = "gpuyield plan", exit_code: int = 0
+    plan: Document,
+    *,
+    zone: ZoneInfo,
+    path: str | None,
+    again: str = "gpuyield plan",
+    gaps: Sequence[Gap] = (),
+    exit_code: int = 0,
 ) -> Answer:
     """The plan as a screen; `path` is the file that it was written to, `again` the command line that made it."""
     explanation = [str(line) for line in plan.get("explanation") or ()]
     first = f"{plan['status']}: {explanation[0]}" if explanation else f"{plan['status']}."
     where = f" {path}" if path else ""
     jobs = list(plan["jobs"])
-    notes = []
+    notes = [f"gap: {gap.where}: {gap.reason}" for gap in gaps]
     if len(jobs) > _SHOWN:
         notes.append(f"{count(len(jobs) - _SHOWN, 'more job')}: -o csv or -o json lists all.")
     if plan.get("stopped_because") == "time":

@@ -17,6 +17,7 @@ from gpuyield.report.tables import format_local
 from gpuyield.units import parse_instant
 
 _MOST_JOBS = 16
+_NOT_RUN = {"dropped": "given up", "impossible": "impossible"}
 
 _HOW = (
     "The plan, its bound and every fix are checked again by gpuyield verify from the canonical inputs alone. Starting "
@@ -195,6 +196,12 @@ def _gantt_chart(plan: Document, planned: Sequence[Bar], at_once: Sequence[Bar],
         {"job": shown[name], "name": name, "at": wall_ms(moment, zone), "label": format_local(moment, zone)}
         for name, moment in deadlines.items()
     ]
+    ends = {bar.job: bar.to_ms for bar in at_once}
+    not_run = [
+        {"job": shown[name], "at": wall_ms(ends[name], zone), "word": _NOT_RUN.get(str(job["status"]), "not run")}
+        for job in chosen
+        if not job.get("segments") and (name := str(job["id"])) in ends
+    ]
     of_all = f" ({len(names)} of {len(plan['jobs'])}, the tightest first)" if len(names) < len(plan["jobs"]) else ""
     told = "; ".join(
         f"{bar.job} {format_local(bar.from_ms, zone)} to {format_local(bar.to_ms, zone)}"
@@ -205,7 +212,7 @@ def _gantt_chart(plan: Document, planned: Sequence[Bar], at_once: Sequence[Bar],
         id="chart-gantt",
         title=f"Job by job{of_all}; the upright mark is the deadline",
         alt=f"Bars per job: {told}.",
-        spec=gantt(rows, flags, jobs=[shown[name] for name in names]),
+        spec=gantt(rows, flags, jobs=[shown[name] for name in names], not_run=not_run),
     )
 
 
