@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from fractions import Fraction
 
 from gpuyield.model.waterfall import ALLOCATED, BUSY, LOST, UNALLOCATED, UNJUDGED, GpuClass, Waterfall
 from gpuyield.report.sentences import CLASS_MEANING, CLASS_WORDS
 from gpuyield.report.tables import Cell, Column, Kind, Table
-from gpuyield.units import HOUR_MS, largest_remainder
+from gpuyield.units import HOUR_MS, largest_remainder, round_parts
 
 TREE: tuple[tuple[str, int, tuple[GpuClass, ...]], ...] = (
     ("capacity", 0, tuple(GpuClass)),
@@ -57,8 +56,8 @@ def lines(fall: Waterfall) -> list[Line]:
     capacity = fall.capacity_gpu_ms
     places = 1 if capacity < 1000 * HOUR_MS else 0
     amounts = [leaf.gpu_ms for leaf in fall.leaves]
-    hour_parts = _rounded(amounts, total=_scaled(Fraction(capacity, HOUR_MS), places), places=places)
-    ratio_parts = _rounded(amounts, total=1000 if capacity else 0, places=3)
+    hour_parts = round_parts([Decimal(amount) / HOUR_MS for amount in amounts], places=places)
+    ratio_parts = [Decimal(part).scaleb(-3) for part in largest_remainder(amounts, 1000 if capacity else 0)]
     by_hours = {leaf.gpu_class: part for leaf, part in zip(fall.leaves, hour_parts, strict=True)}
     by_ratio = {leaf.gpu_class: part for leaf, part in zip(fall.leaves, ratio_parts, strict=True)}
     shown = []
@@ -110,14 +109,3 @@ def _money(fall: Waterfall, classes: tuple[GpuClass, ...]) -> Decimal | None:
                 return None
             total += leaf.money.amount
     return total
-
-
-def _rounded(amounts: list[int], *, total: int, places: int) -> list[Decimal]:
-    if not any(amounts):
-        return [Decimal(0)] * len(amounts)
-    return [Decimal(part).scaleb(-places) for part in largest_remainder(amounts, total)]
-
-
-def _scaled(value: Fraction, places: int) -> int:
-    scaled: Fraction = value * 10**places
-    return round(scaled)

@@ -43,6 +43,8 @@ def _finding(facts: Facts) -> str:
         return f"{count(len(levers), 'lever')} without buying: {count(freed, 'GPU')} come free"
     if levers:
         return f"{count(len(levers), 'lever')} without buying"
+    if decision.get("levers"):
+        return "No lever but a purchase meets the deadlines"
     if decision.get("conditional"):
         return "How many GPUs the observed work needs depends on when it has to be done"
     return "Nothing to change was found"
