@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
@@ -91,13 +91,14 @@ def rows_of(ledger: Ledger, table: Table) -> list[Row]:
     columns = ledger.read(table, days=ledger.days(table))
     names = list(table.columns)
     return [
-        dict(zip(names, values, strict=True)) for values in zip(*(columns[name].tolist() for name in names), strict=True)
+        dict(zip(names, values, strict=True))
+        for values in zip(*(columns[name].tolist() for name in names), strict=True)
     ]
 
 
 def walk(ledger: Ledger, window: Window, rules: Rules, judged: Sequence[JudgedSpan] = ()) -> Found:
     """The accounting of a window."""
-    return _Walk(ledger, rules, judged).walked(window)
+    return _Walk(ledger, window, rules, judged).walked()
 
 
 def _slices(text: str) -> int | None:
@@ -107,9 +108,10 @@ def _slices(text: str) -> int | None:
 
 
 class _Walk:
-    def __init__(self, ledger: Ledger, rules: Rules, judged: Sequence[JudgedSpan]) -> None:
+    def __init__(self, ledger: Ledger, window: Window, rules: Rules, judged: Sequence[JudgedSpan]) -> None:
         self.rules = rules
         self.judged = judged
+        self.window = window
         runs = rows_of(ledger, RUNS)
         self.kinds: dict[str, list[tuple[Row, list[Held]]]] = defaultdict(list)
         identity = ("kind", "node", "namespace", "pod", "uid", "container", "resource", "detail")
@@ -119,7 +121,8 @@ class _Walk:
         for rows in series.values():
             rows.sort(key=lambda row: (row["from_ms"], row["to_ms"]))
             self.kinds[rows[0]["kind"]].append((rows[0], self._held_runs(rows)))
-        self.silences = self._silences()
+        self.sampled = [(h.from_ms, h.seen) for of_kind in self.kinds.values() for _, held in of_kind for h in held]
+        self.read_to = max((h.to_ms for of_kind in self.kinds.values() for _, held in of_kind for h in held), default=0)
         self.nodes = sorted({row["node"] for row, _ in self.kinds["node_capacity"] + self.kinds["node_allocatable"]})
         self.pods = self._read_pods()
         self.devices = self._read_devices(rows_of(ledger, SAMPLES), rows_of(ledger, SERIES))
@@ -143,28 +146,18 @@ class _Walk:
             held.append(Held(row["from_ms"], end, value, row["to_ms"]))
         return held
 
-    def _silences(self) -> list[tuple[int, int]]:
-        """Spans, between the first and the last thing seen, in which nothing of the cluster's state holds."""
-        spans = sorted((h.from_ms, h.to_ms) for of_kind in self.kinds.values() for _, held in of_kind for h in held)
-        silences = []
-        end = spans[0][1] if spans else 0
-        for low, high in spans:
-            if low > end:
-                silences.append((end, low))
-            end = max(end, high)
-        return silences
-
     def _bridged(self, held: list[Held], at: int) -> Held | None:
-        """What holds at an instant; in a silence what was seen at its very beginning, if it is seen after it too."""
+        """What holds at an instant; while nobody is sampled, what was seen before, if it is seen after it too."""
         now = next((one for one in held if one.holds(at)), None)
         if now:
             return now
-        for low, high in self.silences:
-            if low <= at < high:
-                before = next((one for one in held if one.to_ms == low), None)
-                after = next((one for one in held if one.from_ms == high), None)
-                return before if before and after else None
-        return None
+        before = next((one for one in reversed(held) if one.to_ms <= at), None)
+        after = next((one for one in held if one.from_ms > at), None)
+        return before if before and after and self._silent_between(before.seen, after.from_ms) else None
+
+    def _silent_between(self, low: int, high: int) -> bool:
+        """Whether nothing at all was sampled after the one instant and before the other."""
+        return not any(first < high and last > low for first, last in self.sampled)
 
     # State of nodes
 
@@ -269,7 +262,9 @@ class _Walk:
                     continue
                 cards = self._cards(pod.node, pod.from_ms) or 0
                 held = sum(one.devices * self._part(one, pod.from_ms) for one in self.pods if self._is_on(one, pod))
-                same = any(self._named(device, pod) and self._named(device, other) for device in self.devices)
+                shared = pod.resource.endswith("shared")
+                both = (self._named(device, pod) and self._named(device, other) for device in self.devices)
+                same = not shared and any(both)
                 if same or held > cards:
                     other.to_ms = pod.from_ms
 
@@ -277,13 +272,13 @@ class _Walk:
         return one.node == pod.node and one.holds(pod.from_ms)
 
     def _end_of_listing(self, bound: list[Held]) -> int:
-        end = bound[0].from_ms
-        while True:
-            held = self._bridged(bound, end)
-            if held is None:
-                return end
-            silent = next((high for low, high in self.silences if low <= end < high), None)
-            end = held.to_ms if held.holds(end) else silent or end
+        """Where what was listed, bridged, first fails; where nothing more is sampled at all it did not end."""
+        for one, after in zip(bound, [*bound[1:], None], strict=True):
+            if after is None:
+                return self.read_to if self._silent_between(one.seen, FAR) else one.to_ms
+            if one.to_ms < after.from_ms and not self._silent_between(one.seen, after.from_ms):
+                return one.to_ms
+        return FAR
 
     # Devices
 
@@ -315,7 +310,7 @@ class _Walk:
 
     def _device(self, card: str, instance: str, moments: Any, spacings: dict[tuple[str, int], list[int]]) -> Device:
         """The best metric of each day; all of it one series, whatever labels it carries."""
-        chosen: list[tuple[int, float | None, str]] = []
+        chosen: list[tuple[int, Fraction | None, str]] = []
         rows: list[Row] = []
         device = Device(card, instance, "", "")
         for day in sorted({ts // DAY_MS for ts in moments}):
@@ -346,9 +341,7 @@ class _Walk:
         for metric in there:
             if any(value != 0 for metrics in of_day.values() for value, _ in metrics.get(metric, [])):
                 return metric
-            coarse = [
-                value for metrics in of_day.values() for other in there for value, _ in metrics.get(other, [])
-            ]
+            coarse = [value for metrics in of_day.values() for other in there for value, _ in metrics.get(other, [])]
             if not any(value >= threshold for value in coarse):
                 return metric
         return there[0]
@@ -358,23 +351,26 @@ class _Walk:
         if any(value != value for value in values):
             return None
         exact = {Fraction(Decimal(repr(value))) for value in values}
-        return exact.pop() if len(exact) == 1 else min(Fraction(1), sum(Fraction(Decimal(repr(v))) for v in values))
+        return (
+            exact.pop()
+            if len(exact) == 1
+            else min(Fraction(1), sum((Fraction(Decimal(repr(v))) for v in values), Fraction(0)))
+        )
 
     # The walk
 
-    def walked(self, window: Window) -> Found:
+    def walked(self) -> Found:
         time: Counter[Key] = Counter()
-        pieces: dict[tuple[str, str, str], list[tuple[int, int, Held, Pod]]] = defaultdict(list)
+        pieces: dict[tuple[str, str, str], list[tuple[int, int, Held, Pod, Fraction]]] = defaultdict(list)
         for node in self.nodes:
-            instants = self._instants(node, window)
+            instants = self._instants(node)
             for low, high in zip(instants, instants[1:], strict=False):
                 self._step(node, low, high, time, pieces)
         idle = self._idle_and_busy(pieces, time)
-        inside = {key: part for key, part in self._cut(time, window).items() if part}
-        return Found(inside, idle)
+        return Found({key: part for key, part in time.items() if part}, idle)
 
-    def _instants(self, node: str, window: Window) -> list[int]:
-        edges = {window.from_ms, window.to_ms}
+    def _instants(self, node: str) -> list[int]:
+        edges = {self.window.from_ms, self.window.to_ms}
         for of_kind in self.kinds.values():
             for row, held in of_kind:
                 if row["node"] == node:
@@ -386,10 +382,8 @@ class _Walk:
                 edges |= {edge for one in device.holds for edge in (one.from_ms, one.to_ms)}
         for one in self.judged:
             edges |= {one.from_ms, one.to_ms}
-        edges |= {edge for span in self.silences for edge in span}
         first, last = min(edges), max(edge for edge in edges if edge < FAR)
         edges |= set(range(first - first % HOUR_MS + HOUR_MS, last, HOUR_MS))
-        self.window = window
         return sorted(edge for edge in edges if edge < FAR)
 
     def _step(self, node: str, low: int, high: int, time: Counter[Key], pieces: Any) -> None:
@@ -397,7 +391,13 @@ class _Walk:
         cards = self._cards(node, low)
         if not cards:
             return
-        silent = any(a <= low < b for a, b in self.silences)
+        silent = not any(
+            one.holds(low)
+            for kind in ("node_capacity", "node_allocatable")
+            for row, held in self.kinds[kind]
+            if row["node"] == node
+            for one in held
+        )
         ready = self._node("node_ready", node, low) != 0 or self._node("node_ready", node, low) is None
         length = high - low
         holders = [pod for pod in self.pods if pod.node == node and pod.holds(low)]
@@ -405,8 +405,9 @@ class _Walk:
         cards_held, spare = self._whose(node, low, holders, full=held == cards)
         for pod in holders:
             mine = cards_held.get(pod.uid, [])
-            for device in [*mine, *[None] * (pod.devices - len(mine))]:
-                part = self._part(pod, low)
+            lacks = pod.devices - int(sum(share for _, share in mine))
+            for device, share in [*mine, *[(None, Fraction(1))] * lacks]:
+                part = self._part(pod, low) * share
                 now = device.at(low) if device else None
                 if not ready:
                     self._add(time, low, high, pod.workload, "unobserved", part * length)
@@ -416,7 +417,7 @@ class _Walk:
                     self._add(time, low, high, pod.workload, "unobserved", part * length)
                 else:
                     name = f"{device.card}/{device.instance}"
-                    pieces[pod.workload, pod.uid, name].append((low, high, now, pod))
+                    pieces[pod.workload, pod.uid, name].append((low, high, now, pod, part))
         free = cards - held
         parted = any(self._part(pod, low) != 1 for pod in holders)
         down = not ready or self._node("node_cordoned", node, low) == 1
@@ -426,13 +427,14 @@ class _Walk:
         active = sum(
             1
             for device in spare
-            if (now := device.at(low)) and now.value is not None and now.value >= self.rules.activity_threshold
+            if (now := device.at(low))
+            and now.value is not None
+            and now.value >= self.rules.activity_threshold
             and not self._was_held(device, now.seen, low)
         )
         if any(device.instance for device in spare) or (held and held.denominator > 1) or (parted and holders):
             active = 0  # nobody knows which card of a node of parts is without any holder
-        unknown = sum(pod.devices - len(cards_held.get(pod.uid, [])) for pod in holders)
-        bypassed = min(free - unavailable, Fraction(max(0, active - unknown)))
+        bypassed = min(free - unavailable, Fraction(active))
         self._add(time, low, high, None, "unavailable", unavailable * length)
         self._add(time, low, high, None, "bypassed", bypassed * length)
         rest = free - unavailable - bypassed
@@ -440,25 +442,34 @@ class _Walk:
 
     def _whose(
         self, node: str, at: int, holders: list[Pod], *, full: bool
-    ) -> tuple[dict[str, list[Device]], list[Device]]:
+    ) -> tuple[dict[str, list[tuple[Device, Fraction]]], list[Device]]:
         """Cards by the pod that is named on them during its life; what nobody is named on goes to the only
-        candidate if every card of the node is held."""
-        mine: dict[str, list[Device]] = defaultdict(list)
+        candidate if every card of the node is held, and is split by what they lack if there are several."""
+        mine: dict[str, list[tuple[Device, Fraction]]] = defaultdict(list)
         spare = []
-        for device in self.devices:
-            if device.node != node:
-                continue
+        here = [device for device in self.devices if device.node == node]
+        if any(pod.resource.endswith("shared") for pod in holders):
+            for pod in holders:
+                named = [(device, Fraction(1)) for device in here if self._named(device, pod)]
+                mine[pod.uid] = [(here[0], Fraction(1))] * pod.devices if len(here) == 1 else named[: pod.devices]
+            return mine, []
+        for device in here:
             pod = next((pod for pod in holders if self._named(device, pod) and len(mine[pod.uid]) < pod.devices), None)
             if pod:
-                mine[pod.uid].append(device)
+                mine[pod.uid].append((device, Fraction(1)))
             else:
                 spare.append(device)
-        short = [pod for pod in holders if len(mine[pod.uid]) < pod.devices]
-        if full and len(short) == 1:
-            (pod,) = short
-            count = pod.devices - len(mine[pod.uid])
-            mine[pod.uid] += spare[:count]
-            spare = spare[count:]
+        lacking = {pod.uid: pod.devices - len(mine[pod.uid]) for pod in holders}
+        total = sum(lacking.values())
+        if full and total:
+            given, spare = spare[:total], spare[total:]
+            for uid, count in lacking.items():
+                if len([one for one in lacking.values() if one]) == 1:
+                    mine[uid] += [(device, Fraction(1)) for device in given if count]
+                elif count:
+                    mine[uid] += [(device, Fraction(count, total)) for device in given]
+        elif total:
+            spare = []  # any of them may be what a holder lacks, so none is surely without a holder
         return mine, spare
 
     def _named(self, device: Device, pod: Pod) -> bool:
@@ -467,12 +478,16 @@ class _Walk:
         )
 
     def _was_held(self, device: Device, seen: int, at: int) -> bool:
-        """A sample taken while somebody held the card says nothing of the time after."""
-        return any(pod.from_ms <= at and seen < pod.to_ms <= at and self._named(device, pod) for pod in self.pods)
+        """A sample taken while somebody held the card, or may have, says nothing of the time after."""
+        before = [pod for pod in self.pods if pod.node == device.node and pod.from_ms <= at and seen < pod.to_ms <= at]
+        return any(self._named(device, pod) or self._lacks(pod) for pod in before)
+
+    def _lacks(self, pod: Pod) -> bool:
+        return sum(self._named(device, pod) for device in self.devices) < pod.devices
 
     def _idle_and_busy(self, pieces: Any, time: Counter[Key]) -> list[tuple[str, str, str, int, int]]:
         """Idle spans count from the first sample below the threshold: a hold that began before the pod is none of it."""
-        spans = []
+        spans: list[tuple[str, str, str, int, int]] = []
         for (workload, uid, card), parts in pieces.items():
             parts.sort(key=lambda part: part[0])
             pod = parts[0][3]
@@ -486,7 +501,7 @@ class _Walk:
                 ):
                     end += 1
                 low, high = parts[index][0], parts[end - 1][1] if end > index else parts[index][0]
-                whole = _slices(pod.resource) is None and not pod.resource.endswith("shared")
+                whole = parts[index][4] == 1 and _slices(pod.resource) is None
                 if end > index and whole and high - low >= self.rules.idle_after_ms:
                     spans.append((workload, uid, card, low, high))
                     for one in parts[index:end]:
@@ -498,21 +513,17 @@ class _Walk:
                 index = max(end, index + 1)
         return spans
 
-    def _observed(self, piece: tuple[int, int, Held, Pod], workload: str, time: Counter[Key]) -> None:
-        low, high, sample, pod = piece
+    def _observed(self, piece: tuple[int, int, Held, Pod, Fraction], workload: str, time: Counter[Key]) -> None:
+        low, high, sample, pod, part = piece
         value = sample.value
-        total = self._part(pod, low) * (high - low)
+        total = part * (high - low)
         self._add(time, low, high, workload, "underused", total * (1 - value))
         for gpu_class, share in self._shares(pod, low).items():
             self._add(time, low, high, workload, gpu_class, total * value * share)
 
     def _shares(self, pod: Pod, at: int) -> dict[str, Fraction]:
-        of_workload = [
-            one for one in self.judged if (one.namespace, one.workload) == (pod.namespace, pod.workload)
-        ]
-        covering = [
-            one for one in of_workload if one.pod_uid in (None, pod.uid) and one.from_ms <= at < one.to_ms
-        ]
+        of_workload = [one for one in self.judged if (one.namespace, one.workload) == (pod.namespace, pod.workload)]
+        covering = [one for one in of_workload if one.pod_uid in (None, pod.uid) and one.from_ms <= at < one.to_ms]
         if not covering:
             return {"unjudged.unattributed" if of_workload else "unjudged.unverified": Fraction(1)}
         weights = [one.weight for one in covering]
@@ -529,15 +540,3 @@ class _Walk:
         inside = self.window.from_ms <= low and high <= self.window.to_ms
         if inside and part:
             time[workload, low - low % HOUR_MS, gpu_class] += part  # type: ignore[assignment]
-
-    def _cut(self, time: Counter[Key], window: Window) -> dict[Key, Fraction]:
-        return dict(time)  # type: ignore[arg-type]
-
-
-def merged(parts: Iterable[dict[Key, Fraction]]) -> dict[Key, Fraction]:
-    """Several accountings added up."""
-    total: dict[Key, Fraction] = defaultdict(Fraction)
-    for one in parts:
-        for key, part in one.items():
-            total[key] += part
-    return dict(total)

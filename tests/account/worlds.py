@@ -286,7 +286,7 @@ def _state_rows(world: World) -> dict[tuple[str, str], list[dict[str, Any]]]:
             first = 0
             for index in range(1, len(of_day) + 1):
                 if index == len(of_day) or of_day[index][1] != of_day[first][1] or spacings[index - 1] > 300_000:
-                    row = dict.fromkeys(columns, "") | dict(key)
+                    row: dict[str, Any] = {**dict.fromkeys(columns, ""), **dict(key)}
                     last = of_day[index - 1][0]
                     row |= {"value": of_day[first][1], "from_ms": of_day[first][0], "to_ms": last}
                     rows[RUNS.name, day_name(last)].append(row | {"interval_ms": interval})
@@ -367,7 +367,9 @@ def _card_rows(world: World, chance: random.Random) -> dict[tuple[str, str], lis
                 for metric in printed:
                     for source in ("one", "two") if twice and metric is printed[0] else ("one",):
                         label = _label(slot, node, pod, metric, source)
-                        number = int.from_bytes(hashlib.sha256(repr(sorted(label.items())).encode()).digest()[:7], "big")
+                        number = int.from_bytes(
+                            hashlib.sha256(repr(sorted(label.items())).encode()).digest()[:7], "big"
+                        )
                         told = value if metric is printed[0] or value != value else min(1.0, 2 * value)
                         rows[SAMPLES.name, day_name(at)].append({"series": number, "ts_ms": at, "value": told})
                         series[day_name(at), number] = label
@@ -415,9 +417,7 @@ def truth(world: World, idle_after_ms: int) -> Counter[tuple[str | None, int, st
         edges |= {edge for pod in pods for edge in (pod.from_ms, pod.running_ms, pod.to_ms)}
         edges |= {begin for slot in node.slots for begin, _ in slot.steps}
         order = sorted(edge for edge in edges if node.life.from_ms <= edge <= node.life.to_ms)
-        idle = {
-            (pod.uid, at): _idle(pod, node, node.slots[at], idle_after_ms) for pod in pods for at in pod.slots
-        }
+        idle = {(pod.uid, at): _idle(pod, node, node.slots[at], idle_after_ms) for pod in pods for at in pod.slots}
         for low, high in zip(order, order[1:], strict=False):
             _true_step(node, pods, low, high, idle, found)
     return found
@@ -426,7 +426,9 @@ def truth(world: World, idle_after_ms: int) -> Counter[tuple[str | None, int, st
 def _idle(pod: TruePod, node: TrueNode, slot: Slot, idle_after_ms: int) -> list[Window]:
     edges = sorted({pod.running_ms, pod.to_ms, *(b for b, _ in slot.steps if pod.running_ms < b < pod.to_ms)})
     if node.not_ready:
-        edges = sorted({*edges, *(e for e in (node.not_ready.from_ms, node.not_ready.to_ms) if edges[0] < e < edges[-1])})
+        edges = sorted(
+            {*edges, *(e for e in (node.not_ready.from_ms, node.not_ready.to_ms) if edges[0] < e < edges[-1])}
+        )
     spans: list[Window] = []
     for low, high in zip(edges, edges[1:], strict=False):
         if slot.value(low) < THRESHOLD and not _within(node.not_ready, low):
@@ -437,9 +439,7 @@ def _idle(pod: TruePod, node: TrueNode, slot: Slot, idle_after_ms: int) -> list[
     return [one for one in spans if one.length_ms >= idle_after_ms]
 
 
-def _true_step(
-    node: TrueNode, pods: Sequence[TruePod], low: int, high: int, idle: Any, found: Counter[Any]
-) -> None:
+def _true_step(node: TrueNode, pods: Sequence[TruePod], low: int, high: int, idle: Any, found: Counter[Any]) -> None:
     hour, length = low - low % HOUR_MS, high - low
     taken = 0
     for pod in pods:

@@ -70,9 +70,7 @@ def account(
     days = _days_around(ledger, window, rules)
     runs = runs_by_kind(ledger.read(RUNS, days=days))
     nodes = node_states(runs, gap_limit_ms=rules.gap_limit_ms)
-    pods = read_pods(
-        runs, gap_limit_ms=rules.gap_limit_ms, nodes=nodes, team_label=teams.label, teams=teams.namespaces
-    )
+    pods = read_pods(runs, gap_limit_ms=rules.gap_limit_ms, nodes=nodes, team_label=teams.label, teams=teams.namespaces)
     devices = read_devices(
         ledger,
         days,

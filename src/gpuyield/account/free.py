@@ -15,10 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from gpuyield.account.activity import Device
 from gpuyield.account.nodes import Nodes, NodeState
 from gpuyield.account.pods import Waiting
-from gpuyield.account.tracks import Track
+from gpuyield.account.tracks import Free, Track
 from gpuyield.model.cells import Ints
 from gpuyield.model.gpu import DeviceKind, device_kind
 from gpuyield.model.waterfall import GpuClass
@@ -64,17 +63,20 @@ class Bypass:
     to_slack_ms: int
 
 
-def bypassed_windows(free: Sequence[tuple[Device, Window]], threshold_ppb: int) -> dict[str, list[Bypass]]:
+def bypassed_windows(free: Sequence[Free], threshold_ppb: int) -> dict[str, list[Bypass]]:
     """When a device without a holder was active, by node; windows of different cards may overlap."""
     found: dict[str, list[Bypass]] = defaultdict(list)
-    for device, window in free:
+    for one in free:
+        device, window = one.device, one.window
         low = max(0, int(np.searchsorted(device.start_ms, window.from_ms, side="right")) - 1)
         high = int(np.searchsorted(device.start_ms, window.to_ms))
         active = np.flatnonzero(device.ppb[low:high] >= threshold_ppb) + low
-        # A sample taken while somebody still held the card says nothing of the time after.
-        active = active[device.start_ms[active] >= window.from_ms]
-        spans = [Window(int(device.start_ms[at]), min(int(device.end_ms[at]), window.to_ms)) for at in active.tolist()]
-        for span in merge_windows(one for one in spans if one.length_ms):
+        if one.after_hold:
+            # A sample taken while somebody still held the card says nothing of the time after.
+            active = active[device.start_ms[active] >= window.from_ms]
+        held = (Window(int(device.start_ms[at]), int(device.end_ms[at])).cut(window) for at in active.tolist())
+        spans = [span for span in held if span is not None]
+        for span in merge_windows(spans):
             first, last = (
                 int(np.searchsorted(device.start_ms, at, side="right")) - 1 for at in (span.from_ms, span.to_ms - 1)
             )

@@ -47,11 +47,20 @@ class Track:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Free:
+    """When a device surely had no holder; `after_hold`: until then it had, or may have had, one."""
+
+    device: Device
+    window: Window
+    after_hold: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Tracks:
-    """All tracks; `free` is when a device surely had no holder."""
+    """All tracks, and when whole devices were free."""
 
     tracks: tuple[Track, ...]
-    free: tuple[tuple[Device, Window], ...]
+    free: tuple[Free, ...]
     gaps: tuple[Gap, ...]
 
 
@@ -61,7 +70,7 @@ def build_tracks(holdings: Iterable[Holding], nodes: Nodes, devices: Devices) ->
     for holding in holdings:
         by_node[holding.node].append(holding)
     tracks: list[Track] = []
-    free: list[tuple[Device, Window]] = []
+    free: list[Free] = []
     gaps: list[Gap] = []
     on_node: dict[str, list[Device]] = defaultdict(list)
     for device in devices.devices:
@@ -75,8 +84,8 @@ def build_tracks(holdings: Iterable[Holding], nodes: Nodes, devices: Devices) ->
         gaps += found.gaps
         if fractions:
             tracks += _fraction_tracks(fractions, states, on_node.get(node, []))
-        elif not any(state.replicas or state.single_slices for state in states):
-            free += found.free
+        # Nobody knows which cards parts of cards are on, so while any is held no card is surely free.
+        free += found.free_but([Window(one.from_ms, one.to_ms) for one in fractions])
     return Tracks(tracks=tuple(tracks), free=tuple(free), gaps=tuple(gaps))
 
 
@@ -106,6 +115,7 @@ def share_of(holding: Holding, states: Sequence[NodeState]) -> Fraction:
 
 
 def state_near(states: Sequence[NodeState], at_ms: int) -> NodeState | None:
+    """The last state that began by an instant, else the first there is."""
     earlier = [state for state in states if state.from_ms <= at_ms]
     return earlier[-1] if earlier else (states[0] if states else None)
 
@@ -152,7 +162,6 @@ class _Whole:
         self._doubtful: list[Window] = []
         missing = [(holding, self._claimed(holding)) for holding in holdings]
         self._pool(missing)
-        self.free = self._free()
 
     def _claimed(self, holding: Holding) -> list[tuple[Window, int]]:
         """Tracks for the devices that a label names; returns how many devices are left, by time."""
@@ -259,12 +268,17 @@ class _Whole:
                 low += part
         return made
 
-    def _free(self) -> list[tuple[Device, Window]]:
+    def free_but(self, excluded: Sequence[Window]) -> list[Free]:
+        """When each device surely had no holder, without the excluded windows."""
         lifetime = merge_windows(Window(state.from_ms, state.to_ms) for state in self._states)
         found = []
         for at, device in enumerate(self._devices):
-            busy = merge_windows([*self._taken[at], *self._doubtful])
-            found += [(device, window) for window in _minus(lifetime, busy)]
+            busy = merge_windows([*self._taken[at], *self._doubtful, *excluded])
+            ends = {one.to_ms for one in busy}
+            found += [
+                Free(device=device, window=window, after_hold=window.from_ms in ends)
+                for window in _minus(lifetime, busy)
+            ]
         return found
 
 
