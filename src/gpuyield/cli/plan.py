@@ -27,7 +27,8 @@ def plan(
 ) -> Answer:
     """When each job runs, or why that is impossible, and the fewest GPUs.
 
-    Without --jobs it takes the batch jobs seen in the ledger and answers conditionally.
+    Without --jobs it takes the declared jobs that the ledger shows; where none is declared it answers conditionally,
+    from the batch jobs that were seen. Without --capacity and --gpus it plans on the GPUs that services leave.
 
     Parameters
     ----------

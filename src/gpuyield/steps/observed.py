@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import replace
-from pathlib import Path
 
 from gpuyield.account import batch_capacity, observed_jobs, plan_jobs
 from gpuyield.model.document import schema_name
@@ -13,9 +12,8 @@ from gpuyield.model.plan import JobStatus, ObservedRow
 from gpuyield.plan import make_plan, observed_table
 from gpuyield.report.answer import Answer
 from gpuyield.report.screens.conditional import conditional_answer as answer_of
-from gpuyield.steps.evidence import Evidence, gather
+from gpuyield.steps.evidence import Evidence
 from gpuyield.steps.plan import deadline
-from gpuyield.steps.setting import chosen_window, read_setting
 from gpuyield.units import DAY_MS, Window
 
 OBSERVED_MS = 7 * DAY_MS
@@ -78,9 +76,7 @@ def from_origin(capacity: Capacity) -> Capacity:
     return Capacity(steps=steps)
 
 
-def conditional_answer(*, file: Path, ledger_root: Path, seed: int, time_limit: str, gate: bool) -> Answer:
-    """The answer of `gpuyield plan` without jobs: conditional, from the batch jobs of the ledger."""
-    setting = read_setting(file, ledger_root)
-    evidence = gather(setting, chosen_window(setting, window="7d", begin=None, end=None))
-    rows, number = observed_rows(evidence, seed=seed, should_stop=deadline(time_limit))
-    return answer_of(rows, jobs=number, schema=schema_name("plan"), zone=setting.zone, gate=gate)
+def conditional_answer(evidence: Evidence, *, seed: int, should_stop: Callable[[], bool], gate: bool) -> Answer:
+    """The answer of `gpuyield plan` where no job has a deadline: conditional, from the batch jobs of the ledger."""
+    rows, number = observed_rows(evidence, seed=seed, should_stop=should_stop)
+    return answer_of(rows, jobs=number, schema=schema_name("plan"), zone=evidence.setting.zone, gate=gate)

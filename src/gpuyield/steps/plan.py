@@ -13,6 +13,7 @@ from typing import Any  # Documents are JSON.
 from gpuyield.declare.problem import read_problem
 from gpuyield.errors import DeclarationError
 from gpuyield.model.declaration import Declaration
+from gpuyield.model.evidence import Gap
 from gpuyield.model.job import PlanObjective, Problem
 from gpuyield.model.plan import Plan, PlanStatus
 from gpuyield.plan import make_plan, plan_document, plan_inputs
@@ -53,14 +54,23 @@ def plan_answer(
     tell: Tell,
 ) -> Answer:
     """The answer of `gpuyield plan`."""
-    if jobs is None:
-        from gpuyield.steps.observed import conditional_answer
-
-        return conditional_answer(file=file, ledger_root=ledger_root, seed=seed, time_limit=time_limit, gate=gate)
     declared = read_declaration(file)
-    problem = read_named_problem(
-        declared, jobs=jobs, capacity=capacity, gpus=gpus, origin=origin, objective=objective, resource=resource
-    )
+    gaps: tuple[Gap, ...] = ()
+    if capacity is None and gpus is None:
+        from gpuyield.steps.plan_cluster import cluster_work
+
+        work = cluster_work(
+            file=file, ledger_root=ledger_root, jobs=jobs, origin=origin, objective=objective, resource=resource
+        )
+        if work.problem is None:
+            return work.conditional(seed=seed, time_limit=time_limit, gate=gate)
+        problem, gaps = work.problem, work.gaps
+    elif jobs is None:
+        raise DeclarationError("no jobs are named.", where="--jobs", fix="Write --jobs jobs.yaml.")
+    else:
+        problem = read_named_problem(
+            declared, jobs=jobs, capacity=capacity, gpus=gpus, origin=origin, objective=objective, resource=resource
+        )
     tell(f"planning {len(problem.jobs):,} jobs")
     planned = make(problem, seed=seed, time_limit=time_limit, prices=hourly_prices(declared, problem))
     keep("plan", planned.document, planned.inputs, ledger_root=ledger_root, out=out)
@@ -70,11 +80,12 @@ def plan_answer(
         zone=parse_zone(declared.reporting_zone),
         path=str(out) if out else None,
         again=_command_line(jobs, capacity, gpus, origin),
+        gaps=gaps,
         exit_code=GATE_FAILED if failed else 0,
     )
 
 
-def _command_line(jobs: Path, capacity: Path | None, gpus: int | None, origin: str | None) -> str:
+def _command_line(jobs: Path | None, capacity: Path | None, gpus: int | None, origin: str | None) -> str:
     given = (("--jobs", jobs), ("--capacity", capacity), ("--gpus", gpus), ("--origin", origin))
     return " ".join(
         ["gpuyield plan", *(f"{name} {shlex.quote(str(value))}" for name, value in given if value is not None)]
