@@ -10,6 +10,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast  # rows of a SQL engine have no narrower type
 
@@ -17,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuyield.errors import DeclarationError, SourceError
+from gpuyield.ledger.failures import DamagedLedger, no_folder, reading, writing
 from gpuyield.ledger.tables import ALL_TABLES, ColumnType, Table
 
 Columns = Mapping[str, npt.NDArray[Any] | Sequence[Any]]
@@ -32,8 +34,15 @@ class Ledger:
 
     @classmethod
     def create(cls, root: Path) -> Ledger:
-        """The ledger in this folder, made if it is not there."""
-        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        """The ledger in this folder, made if it is not there.
+
+        Raises:
+            DeclarationError: It cannot be made.
+        """
+        try:
+            root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as err:
+            raise no_folder(root, err) from err
         return cls(root)
 
     @classmethod
@@ -43,7 +52,9 @@ class Ledger:
         Raises:
             DeclarationError: There is none.
         """
-        if not root.is_dir():
+        with reading(root):
+            there = root.is_dir()
+        if not there:
             raise DeclarationError(
                 f"no ledger at {root}.",
                 where="--ledger",
@@ -82,9 +93,25 @@ class Ledger:
         """Columns of the rows in these days (None: all), as arrays, in the table's order within each day.
 
         `where` is SQL of ours over the columns, never a user's text. A `date` column comes with them when named.
+
+        Raises:
+            SourceError: The ledger is damaged, or cannot be read.
         """
+        listed = None if days is None else list(days)
+        files = self._files(table, listed)
+        try:
+            return self._rows(table, files, columns, where)
+        except DamagedLedger:
+            # A rival may have replaced and vacuumed the files since they were listed.
+            fresh = self._files(table, listed)
+            if fresh == files:
+                raise
+            return self._rows(table, fresh, columns, where)
+
+    def _rows(
+        self, table: Table, files: Sequence[str], columns: Sequence[str] | None, where: str
+    ) -> dict[str, npt.NDArray[Any]]:
         wanted = list(columns) if columns is not None else list(table.columns)
-        files = self._files(table, days)
         if not files:
             return {name: _empty(table.columns.get(name, "text")) for name in wanted}
         chosen = ", ".join(f'"{name}"' for name in wanted)
@@ -96,10 +123,14 @@ class Ledger:
         )
 
     def query(self, sql: str, **parameters: object) -> dict[str, npt.NDArray[Any]]:
-        """Arrays of a SQL query; `$name` stands for a parameter. Files come from `files_of`."""
+        """Arrays of a SQL query; `$name` stands for a parameter. Files come from `files_of`.
+
+        Raises:
+            SourceError: The ledger is damaged, or cannot be read.
+        """
         import duckdb
 
-        with duckdb.connect() as connection:
+        with reading(self.root), duckdb.connect() as connection:
             fetched = connection.execute(sql, parameters).fetchnumpy()
         return {name: _plain(values) for name, values in fetched.items()}
 
@@ -130,18 +161,24 @@ class Ledger:
         for table in ALL_TABLES:
             found = self._open(table)
             if found is not None:
-                deleted += len(
-                    found.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
-                )
+                with writing(self.root / table.name), reading(self.root / table.name):
+                    deleted += len(
+                        found.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
+                    )
         return deleted
 
     def save_document(self, name: str, document: bytes, inputs: bytes) -> None:
-        """Keep a document and its canonical inputs in `documents/`, under the digest of the inputs."""
+        """Keep a document and its canonical inputs in `documents/`, under the digest of the inputs.
+
+        Raises:
+            SourceError: No room, or no rights.
+        """
         digest = hashlib.sha256(inputs).hexdigest()
         folder = self.root / "documents"
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _write_whole(folder / f"{name}-{digest}.json", document)
-        _write_whole(folder / f"{name}-{digest}.inputs.json", inputs)
+        with writing(folder):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _write_whole(folder / f"{name}-{digest}.json", document)
+            _write_whole(folder / f"{name}-{digest}.inputs.json", inputs)
 
     def _commit(self, table: Table, day: str, make: Callable[[], Columns]) -> None:
         from deltalake import write_deltalake
@@ -152,12 +189,13 @@ class Ledger:
             try:
                 version = self._open(table) or _created(path, table)
                 rows = _arrow(table, day, make())
-                write_deltalake(version, rows, mode="overwrite", predicate=f"date = '{day}'")
+                with writing(path):
+                    write_deltalake(version, rows, mode="overwrite", predicate=f"date = '{day}'")
                 return
             except (CommitFailedError, DeltaError) as err:
                 if attempt == _ATTEMPTS - 1:
                     raise SourceError(
-                        f"another process keeps writing {table.name} of {day}: {err}",
+                        f"another process keeps writing {table.name} of {day}.",
                         where=str(path),
                         fix="Run it again when the other gpuyield has ended.",
                     ) from err
@@ -168,11 +206,19 @@ class Ledger:
         from deltalake.exceptions import TableNotFoundError
 
         path = self.root / table.name
-        if not (path / "_delta_log").is_dir():
-            return None
-        try:
-            return DeltaTable(str(path))
-        except TableNotFoundError:
+        with reading(path):
+            # Looked for first: a rival makes the log before its first row, so rows without a log have lost it.
+            has_rows = (path.exists() and not path.is_dir()) or any(path.glob("date=*/*.parquet"))
+            if (path / "_delta_log").is_dir():
+                with suppress(TableNotFoundError):
+                    return DeltaTable(str(path))
+            if has_rows:
+                raise DamagedLedger(
+                    "the ledger is damaged: a table has lost its log.",
+                    where=str(path),
+                    fix="Put the folder back from a copy, or move it away and run gpuyield collect and"
+                    " outcomes import again.",
+                )
             return None
 
     def _files(self, table: Table, days: Iterable[str] | None) -> list[str]:
@@ -194,7 +240,8 @@ def _created(path: Path, table: Table) -> Any:
 
     fields = [Field(name, _arrow_types()[kind], nullable=True) for name, kind in table.columns.items()]
     fields.append(Field("date", DataType.utf8(), nullable=True))
-    return DeltaTable.create(str(path), Schema(fields), mode="ignore", partition_by=["date"])
+    with writing(path):
+        return DeltaTable.create(str(path), Schema(fields), mode="ignore", partition_by=["date"])
 
 
 def _arrow_types() -> dict[ColumnType, Any]:

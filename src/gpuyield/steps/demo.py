@@ -66,6 +66,8 @@ def demo(*, out: Path, seed: int, gpus: int, days: int, tell: Tell) -> Answer:
 def serve(*, port: int, seed: int, gpus: int, days: int, ready: Callable[[str], None]) -> Answer:
     """Keep the API up until interrupted."""
     _check(gpus=gpus, days=days)
+    if not 0 <= port <= 65_535:
+        raise DeclarationError(f"{port} is no port.", where="--port", fix="Write a number from 0 to 65535.")
     scenario = make_scenario(seed=seed, gpus=gpus, days=days, end_ms=END_MS)
     try:
         server = make_server(all_series(scenario), port=port)
@@ -101,9 +103,14 @@ def _clear(out: Path) -> None:
     Raises:
         DeclarationError: The folder is no demo's.
     """
-    if out.exists() and any(out.iterdir()):
-        marker = out / "gpuyield.yaml"
-        if not marker.is_file() or "made up by gpuyield demo" not in marker.read_text(encoding="utf-8"):
-            raise DeclarationError("the folder is not empty.", where=str(out), fix="Name a new folder with --out.")
-        shutil.rmtree(out / ".gpuyield", ignore_errors=True)
-    out.mkdir(parents=True, exist_ok=True)
+    try:
+        if out.exists() and any(out.iterdir()):
+            marker = out / "gpuyield.yaml"
+            if not marker.is_file() or b"made up by gpuyield demo" not in marker.read_bytes():
+                raise DeclarationError("the folder is not empty.", where=str(out), fix="Name a new folder with --out.")
+            shutil.rmtree(out / ".gpuyield", ignore_errors=True)
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as err:
+        raise DeclarationError(
+            f"no folder can be made there: {err.strerror or err}.", where=str(out), fix="Name a new folder with --out."
+        ) from err

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any  # Documents are JSON.
 
@@ -35,15 +37,31 @@ def write(path: Path, data: bytes) -> None:
     Raises:
         DeclarationError: It cannot be written.
     """
-    temporary = path.with_name(f".{path.name}.part")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_bytes(data)
-        temporary.replace(path)
-    except OSError as err:
+        target = path.resolve()
+        if target.exists() and not target.is_file() and not target.is_dir():
+            # Replacing a device or a pipe would take it away from everybody.
+            raise DeclarationError("is no file.", where=str(path), fix="Name a file with --out.")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with _beside(target) as temporary:
+            temporary.write_bytes(data)
+            temporary.replace(target)
+    except (OSError, RuntimeError) as err:
+        reason = (err.strerror if isinstance(err, OSError) else "") or str(err)
         raise DeclarationError(
-            f"cannot be written: {err.strerror or err}.", where=str(path), fix="Name another file with --out."
+            f"cannot be written: {reason}.", where=str(path), fix="Name another file with --out."
         ) from err
+
+
+@contextmanager
+def _beside(target: Path) -> Iterator[Path]:
+    """A name in the same folder that no other process uses; nothing of it is left behind."""
+    temporary = target.with_name(f".{target.name[:100]}.{os.getpid()}.part")
+    try:
+        yield temporary
+    finally:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -58,7 +76,7 @@ def read_json(path: Path) -> dict[str, Any]:
         raise DeclarationError(
             f"cannot be read: {err.strerror or err}.", where=str(path), fix="Name a document, such as plan.json."
         ) from err
-    except ValueError as err:
+    except (ValueError, RecursionError) as err:
         raise DeclarationError(f"not JSON: {err}.", where=str(path), fix="Name a document, such as plan.json.") from err
     if not isinstance(found, dict) or not isinstance(found.get("schema"), str):
         raise DeclarationError("no document of gpuyield.", where=str(path), fix="Name one that plan or decide wrote.")
