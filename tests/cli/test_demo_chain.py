@@ -57,7 +57,7 @@ def test_a_plan_without_a_job_file_is_of_the_jobs_that_the_cluster_declares(made
     plan = on_demo(made, "plan", "-o", "json").document
 
     assert {job["id"] for job in plan["jobs"]} == {job["id"] for job in decided["certificate"]["plan"]["jobs"]}
-    assert all(job["deadline"] for job in plan["jobs"])
+    assert any(job["deadline"] for job in plan["jobs"])
 
 
 @pytest.mark.parametrize(
