@@ -26,7 +26,7 @@ MOST_AMOUNT = 10**9
 
 @dataclass(frozen=True, slots=True)
 class Mode:
-    """A shape that can be run: demand as `(resource index, amount)`, sorted."""
+    """A shape that can be run: demand as `(resource index, amount)`, sorted; none where it is over by the origin."""
 
     shape: int
     demand: tuple[tuple[int, int], ...]
@@ -57,10 +57,10 @@ class Task:
     before: tuple[int, ...]
     after: tuple[int, ...]
 
-    def holds(self, mode: Mode, most: Sequence[int]) -> bool:
-        """Whether some instant has what the mode takes (`most` by resource), or it was over before the origin."""
-        over = self.fixed_ms is not None and self.fixed_ms + mode.duration_ms <= 0
-        return over or all(amount <= most[at] for at, amount in mode.demand)
+    @property
+    def is_hard(self) -> bool:
+        """Whether every plan owes it a run: it has a deadline, or a fixed start, which is never moved."""
+        return self.deadline_ms is not None or self.fixed_ms is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +80,11 @@ class Board:
     def chained(self) -> bool:
         """Whether any job waits for another."""
         return any(task.before for task in self.tasks)
+
+
+def holds(most: Sequence[int], mode: Mode) -> bool:
+    """Whether amounts by resource hold what a mode takes."""
+    return all(amount <= most[at] for at, amount in mode.demand)
 
 
 def is_gpu(resource: str) -> bool:
@@ -147,16 +152,16 @@ def _task(
     followers: Sequence[tuple[int, int | None]],
 ) -> Task:
     known = {name: index for index, name in enumerate(resources)}
-    modes = [
-        Mode(
-            shape=number,
-            demand=tuple(sorted((known[name], amount) for name, amount in shape.demand.items())),
-            duration_ms=shape.duration_ms,
-            gpus=gpus_of(shape),
+    start = _fixed(job)
+    modes = []
+    for number, shape in enumerate(job.shapes):
+        over = start is not None and start + shape.duration_ms <= 0
+        if not over and any(name not in known for name in shape.demand):
+            continue
+        held = [] if over else sorted((known[name], amount) for name, amount in shape.demand.items())
+        modes.append(
+            Mode(shape=number, demand=tuple(held), duration_ms=shape.duration_ms, gpus=gpus_of(shape)),
         )
-        for number, shape in enumerate(job.shapes)
-        if all(name in known for name in shape.demand)
-    ]
     limits = [fixed for _, fixed in followers if fixed is not None]
     if job.deadline_ms is not None:
         limits.append(job.deadline_ms)
@@ -233,6 +238,32 @@ def _job_mistakes(jobs: Sequence[PlanJob]) -> list[Mistake]:
         )
     if not found:
         found.extend(_cycle_mistakes(jobs))
+    if not found:
+        found.extend(_overtaking_mistakes(jobs))
+    return found
+
+
+def _overtaking_mistakes(jobs: Sequence[PlanJob]) -> list[Mistake]:
+    """Jobs that have started although one that they wait for cannot have ended: nothing can be moved to mend that."""
+    number = {job.id: at for at, job in enumerate(jobs)}
+    before = [tuple(number[name] for name in job.after) for job in jobs]
+    ends = [0] * len(jobs)
+    found: list[Mistake] = []
+    for at in in_order(range(len(jobs)), before):
+        job, start = jobs[at], _fixed(jobs[at])
+        if start is None:
+            start = max([job.release_ms, 0, *(ends[one] for one in before[at])])
+        ends[at] = start + min(shape.duration_ms for shape in job.shapes)
+        if job.started_ms is not None:
+            found.extend(
+                Mistake(
+                    what=f'it has started, and "{jobs[one].id}", which it waits for, cannot have ended by then.',
+                    where=f"job {job.id}",
+                    fix=f'Remove "{jobs[one].id}" from `after`, or correct started_at or the duration.',
+                )
+                for one in before[at]
+                if ends[one] > job.started_ms
+            )
     return found
 
 

@@ -106,8 +106,8 @@ class Case:
 
     @property
     def hard_impossible(self) -> list[Impossible]:
-        """The impossible jobs that have a hard deadline."""
-        return [one for one in self.impossible if self.board.tasks[one.task].deadline_ms is not None]
+        """The impossible jobs that have a hard deadline or a fixed start."""
+        return [one for one in self.impossible if self.board.tasks[one.task].is_hard]
 
     def runs(self, schedule: Schedule) -> dict[str, Run]:
         """A schedule by job id."""

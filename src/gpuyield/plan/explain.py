@@ -242,6 +242,10 @@ def why_impossible(case: Case, one: Impossible, clock: Clock) -> str:
         case Reason.TOO_LONG:
             assert isinstance(one.need, int)
             assert isinstance(one.have, int)
+            if one.lacks_room:
+                there = f"there is room for it for {format_duration(one.have)} at most"
+                behind = ", behind the jobs that it waits for" if task.before else ""
+                return f"{name} is impossible: it takes {format_duration(one.need)}, and {there}{behind}."
             return (
                 f"{name} is impossible: it takes {format_duration(one.need)}, and {format_duration(one.have)} are left "
                 f"until its deadline {_until(task, clock)}."
@@ -308,6 +312,9 @@ def why_given_up(case: Case, at: int, statuses: Mapping[str, JobStatus], clock: 
     missing = [name for number in task.before if statuses.get(name := case.board.tasks[number].job.id) in _NOT_RUN]
     if missing:
         return f"Given up: it waits for {named(missing)}, which does not run."
+    if task.fixed_ms is not None:
+        word = "it runs since" if task.job.started_ms is not None else "it is pinned to"
+        return f"Given up: {word} {clock.say(task.fixed_ms)} and is never moved, and there is no room for it."
     if task.deadline_ms is None:
         return "Given up: capacity ends before there is room for it."
     return f"Given up: no room for it was found before its deadline {clock.say(task.deadline_ms)}."

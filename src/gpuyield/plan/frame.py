@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from gpuyield.plan.board import Board, Mode, Steps
+from gpuyield.plan.board import Board, Mode, Steps, holds
 from gpuyield.plan.profile import NEVER, most_between
 
 FAR = NEVER // 2
@@ -30,7 +30,7 @@ class Frame:
         self.before = [task.before for task in tasks]
         self.behind = [task.after for task in tasks]
         self.modes: list[tuple[Mode, ...]] = [
-            tuple(mode for mode in task.modes if task.holds(mode, self.most)) for task in tasks
+            tuple(mode for mode in task.modes if holds(self.most, mode)) for task in tasks
         ]
         for at in board.topological:
             self._raise_head(at)

@@ -6,7 +6,6 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from fractions import Fraction
 from itertools import pairwise
 
 from gpuyield.plan.board import Board, Mode, Steps, Task
@@ -28,7 +27,8 @@ class Impossible:
     """A job, the reason, and its two figures: ms for time, an amount for width, names for flavors.
 
     A chain with a name in `need` waits for that job, which is itself impossible; no certificate lists it. A fixed job
-    behind a chain: the earliest end of what it waits for, and its fixed start.
+    behind a chain: the earliest end of what it waits for, and its fixed start. With `lacks_room` the time there is
+    not what is left until the deadline, but the longest that capacity has room for it.
     """
 
     task: int
@@ -36,6 +36,7 @@ class Impossible:
     need: int | tuple[str, ...]
     have: int | tuple[str, ...]
     resource: str | None = None
+    lacks_room: bool = False
 
     @property
     def is_behind(self) -> bool:
@@ -109,7 +110,10 @@ def _impossible(board: Board, empty: Profile, windows: Windows, task: Task, chai
     chain_end = chain_head + _shortest(task, windows)
     if deadline is not None and chain_end > deadline and task.before:
         return Impossible(task=task.index, reason=Reason.CHAIN, need=chain_end, have=deadline)
-    return _too_wide(board, empty, task)
+    wide = _too_wide(board, empty, task)
+    if _lack(wide) >= 0 or any(_fits_alone(empty, task, mode, release, deadline) for mode in task.modes):
+        return _too_little_room(empty, task, head)
+    return wide
 
 
 def _fits_alone(empty: Profile, task: Task, mode: Mode, head: int, deadline: int | None) -> bool:
@@ -129,13 +133,37 @@ def _fits_alone(empty: Profile, task: Task, mode: Mode, head: int, deadline: int
 
 
 def _fits_in_parts(empty: Profile, mode: Mode, head: int, deadline: int | None, restart_ms: int) -> bool:
-    """Whether the spans in which the demand is there, longest first and each further one less a restart, suffice."""
+    """Whether the spans in which the demand is there suffice; before the origin it is taken to have run."""
+    return _in_parts_ms(empty, mode, head, deadline, restart_ms) >= mode.duration_ms + min(0, head)
+
+
+def _in_parts_ms(empty: Profile, mode: Mode, head: int, deadline: int | None, restart_ms: int) -> int:
+    """The time from the origin on in which the demand is there: longest span first, each further one less a restart."""
     end = NEVER if deadline is None else deadline
     parts = [min(high, end) - max(low, head) for low, high in _roomy_spans(empty, mode)]
     got = 0
     for number, part in enumerate(sorted((one for one in parts if one > 0), reverse=True)):
         got = max(got, got + part - (restart_ms if number else 0))
-    return got >= mode.duration_ms + min(0, head)
+    return got
+
+
+def _too_little_room(empty: Profile, task: Task, head: int) -> Impossible:
+    """The shape that lacks least of its time, against the longest that there is room for it."""
+    there = {mode: _room_ms(empty, task, mode, head) for mode in task.modes}
+    mode = min(there, key=lambda one: (one.duration_ms - there[one], one.shape))
+    need = mode.duration_ms
+    return Impossible(task=task.index, reason=Reason.TOO_LONG, need=need, have=there[mode], lacks_room=True)
+
+
+def _room_ms(empty: Profile, task: Task, mode: Mode, head: int) -> int:
+    """The most of its duration that a mode gets between head and deadline with all capacity to itself."""
+    if task.job.restart_ms is not None:
+        return max(0, -head) + _in_parts_ms(empty, mode, head, task.deadline_ms, task.job.restart_ms)
+    end = NEVER if task.deadline_ms is None else task.deadline_ms
+    spans = [(max(low, head) if low else head, min(high, end)) for low, high in _roomy_spans(empty, mode)]
+    if task.fixed_ms is not None:
+        spans = [(low, high) for low, high in spans if low == task.fixed_ms]
+    return max([0, *(high - low for low, high in spans if high > 0)])
 
 
 def _roomy_spans(empty: Profile, mode: Mode) -> list[tuple[int, int]]:
@@ -217,7 +245,7 @@ def _lasting(empty: Profile, task: Task, mode: Mode, resource: int) -> int:
 def impossible_certificate(board: Board, listed: Sequence[Impossible]) -> dict[str, object] | None:
     """The certificate of kind `impossible`: seconds for time, amounts for width, lists for flavors.
 
-    None where no job can be shown by two figures: a chain into a hole of the capacity, or broken seconds.
+    None where no job can be shown by two figures, as a chain into a hole of the capacity cannot.
     """
     exact = [one for one in listed if _sayable(one, board.tasks[one.task])]
     if not exact:
@@ -239,14 +267,14 @@ def impossible_certificate(board: Board, listed: Sequence[Impossible]) -> dict[s
 
 
 def _sayable(one: Impossible, task: Task) -> bool:
-    """Whether the two figures show it: a width that lacks nothing by itself does not, nor do broken seconds."""
+    """Whether the two figures show it: a width that lacks nothing by itself does not, nor does a name."""
     if one.reason is Reason.CHAIN and task.fixed_ms is not None:
         return False
     if one.reason is Reason.TOO_WIDE:
         return _lack(one) < 0
     if one.reason is Reason.NO_FLAVOR:
         return True
-    return all(isinstance(figure, int) and Fraction(figure / 1000) * 1000 == figure for figure in (one.need, one.have))
+    return isinstance(one.need, int) and isinstance(one.have, int)
 
 
 def seconds(length_ms: int) -> int | float:

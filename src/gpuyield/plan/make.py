@@ -30,9 +30,9 @@ from gpuyield.plan.improve import fewest_given_up, squeaky_wheel
 from gpuyield.plan.objective import (
     chosen_resource,
     makespan_objective,
-    mode_costs,
     on_time_objective,
     on_time_shares,
+    run_costs,
     shorten,
     unlimited,
 )
@@ -88,7 +88,7 @@ class _Maker:
             self.case = unlimited(self.given, self.chosen, _enough(self.given))
         self.costs = None
         if problem.objective is PlanObjective.CHEAPEST:
-            self.costs = mode_costs(self.given, prices or {})
+            self.costs = run_costs(self.given, prices or {})
 
     def plan(self, *, advise: bool) -> Plan:
         known = self._look()
@@ -199,7 +199,7 @@ class _Maker:
     def _manners(self) -> Sequence[Manner]:
         if self.costs is not None:
             costs = self.costs
-            return (Manner(ShapeChoice.CHEAPEST, cost=lambda mode: costs[mode]), *BOTH_CHOICES)
+            return (Manner(ShapeChoice.CHEAPEST, cost=lambda task, mode: costs[task.index, mode.shape]), *BOTH_CHOICES)
         return BOTH_CHOICES
 
     def _merit(self, schedule: Schedule) -> tuple[object, ...]:
@@ -212,7 +212,8 @@ class _Maker:
 
     def _cost(self, schedule: Schedule) -> Fraction:
         assert self.costs is not None
-        return sum((self.costs[one.mode] for one in schedule.placed if one is not None), start=Fraction(0))
+        runs = [(at, one.mode.shape) for at, one in enumerate(schedule.placed) if one is not None]
+        return sum((self.costs[which] for which in runs), start=Fraction(0))
 
     def _needs(self, known: _Known) -> list[GpuNeed]:
         """The need of each GPU resource; with objective fewest-gpus that of the chosen one alone."""

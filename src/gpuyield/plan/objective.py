@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from gpuyield.errors import PlanError
 from gpuyield.model.plan import Certificate, ObjectiveValue, OnTime
-from gpuyield.plan.board import Board, Mode, gpus_of
+from gpuyield.plan.board import Board, gpus_of
 from gpuyield.plan.budget import Budget
 from gpuyield.plan.case import Case, find_plan, prove, rule_schedules
 from gpuyield.plan.impossible import on_time_alone
@@ -138,14 +138,14 @@ def _ruled_out(case: Case) -> bool:
     )
 
 
-def mode_costs(case: Case, prices: Mapping[str, Decimal]) -> dict[Mode, Fraction]:
-    """What each shape costs, at a price per unit of a resource and hour.
+def run_costs(case: Case, prices: Mapping[str, Decimal]) -> dict[tuple[int, int], Fraction]:
+    """What each task costs in each of its shapes, at a price per unit of a resource and hour.
 
     Raises:
         PlanError: A resource that is demanded has no price.
     """
-    used = {resource for task in case.board.tasks for mode in task.modes for resource, _ in mode.demand}
-    unpriced = sorted(case.board.resources[at] for at in used if case.board.resources[at] not in prices)
+    shapes = {(task.index, mode.shape): task.job.shapes[mode.shape] for task in case.board.tasks for mode in task.modes}
+    unpriced = sorted({name for shape in shapes.values() for name in shape.demand} - set(prices))
     if unpriced:
         raise PlanError(
             f"objective cheapest needs a price of {', '.join(unpriced)}.",
@@ -153,15 +153,14 @@ def mode_costs(case: Case, prices: Mapping[str, Decimal]) -> dict[Mode, Fraction
             fix="Add it to prices in gpuyield.yaml, or choose another objective.",
         )
     return {
-        mode: sum(
+        which: sum(
             (
-                Fraction(prices[case.board.resources[resource]]) * amount * Fraction(mode.duration_ms, HOUR_MS)
-                for resource, amount in mode.demand
+                Fraction(prices[name]) * amount * Fraction(shape.duration_ms, HOUR_MS)
+                for name, amount in shape.demand.items()
             ),
             start=Fraction(0),
         )
-        for task in case.board.tasks
-        for mode in task.modes
+        for which, shape in shapes.items()
     }
 
 

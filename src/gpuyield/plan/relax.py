@@ -44,8 +44,7 @@ def _resources_to_add(case: Case, certificate: Certificate | None) -> list[int]:
     """The resource that the certificate names; else every GPU resource."""
     if certificate is not None and "resource" in certificate:
         return [case.board.resources.index(certificate["resource"])]
-    hopeless = {one.reason for one in case.impossible} - {Reason.TOO_WIDE}
-    if hopeless:
+    if any(one.reason is not Reason.TOO_WIDE and not one.lacks_room for one in case.impossible):
         return []
     return [at for at, name in enumerate(case.board.resources) if is_gpu(name)]
 

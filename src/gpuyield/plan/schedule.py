@@ -38,8 +38,8 @@ class Schedule:
         self.placed: tuple[Placement | None, ...] = tuple(placed)
 
     def end_ms(self) -> int:
-        """The end of the last task, 0 where none runs."""
-        return max((one.end_ms for one in self.placed if one), default=0)
+        """The end of the last task, 0 where none runs after the origin."""
+        return max([0, *(one.end_ms for one in self.placed if one)])
 
     def missing(self) -> list[int]:
         """Tasks that do not run."""
@@ -68,7 +68,7 @@ class Manner:
     choice: ShapeChoice = ShapeChoice.SLOWEST
     overrun: bool = False
     all_or_nothing: bool = False
-    cost: Callable[[Mode], Fraction] | None = None
+    cost: Callable[[Task, Mode], Fraction] | None = None
 
 
 def serial_schedule(
@@ -152,7 +152,7 @@ def _choose(profile: Profile, task: Task, tail: int | None, not_before: int, man
         return min(in_time, key=lambda one: (-one.mode.duration_ms, one.mode.gpus, one.start_ms, one.mode.shape))
     cost = manner.cost
     if manner.choice is ShapeChoice.CHEAPEST and cost is not None and (in_time or wish is None):
-        return min(in_time or found, key=lambda one: (cost(one.mode), one.end_ms, one.mode.shape))
+        return min(in_time or found, key=lambda one: (cost(task, one.mode), one.end_ms, one.mode.shape))
     return min(found, key=lambda one: (one.end_ms, one.mode.gpus * one.mode.duration_ms, one.mode.shape))
 
 
@@ -215,7 +215,7 @@ def merit_of(board: Board, schedule: Schedule) -> Merit:
     weight, run, late, met = Decimal(0), 0, 0, True
     for task, one in zip(board.tasks, schedule.placed, strict=True):
         if one is None:
-            met = met and task.deadline_ms is None
+            met = met and not task.is_hard
             continue
         run += 1
         if task.deadline_ms is not None and one.end_ms > task.deadline_ms:
@@ -229,8 +229,8 @@ def merit_of(board: Board, schedule: Schedule) -> Merit:
 
 
 def meets_all(board: Board, schedule: Schedule) -> bool:
-    """Whether every hard deadline is met, and whatever deadlines rest on runs."""
+    """Whether every hard deadline is met, and every job with a fixed start has it."""
     return all(
-        task.deadline_ms is None or (one is not None and one.end_ms <= task.deadline_ms)
+        not task.is_hard or (one is not None and (task.deadline_ms is None or one.end_ms <= task.deadline_ms))
         for task, one in zip(board.tasks, schedule.placed, strict=True)
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from gpuyield.plan.board import Board, Mode, Steps, Task
+from gpuyield.plan.board import Board, Mode, Steps, Task, holds
 from gpuyield.plan.profile import NEVER, most_between
 
 
@@ -32,7 +32,7 @@ class Windows:
 def windows_of(board: Board, steps: Sequence[Steps], deadlines: Mapping[int, int | None] | None = None) -> Windows:
     """Heads and tails on this capacity; `deadlines` replaces the tasks' own where it names them."""
     most = [most_between(one, 0, NEVER) for one in steps]
-    held = [tuple(mode for mode in task.modes if task.holds(mode, most)) for task in board.tasks]
+    held = [tuple(mode for mode in task.modes if holds(most, mode)) for task in board.tasks]
     shortest = [min((mode.duration_ms for mode in modes), default=0) for modes in held]
     heads = [0] * len(board.tasks)
     for at in board.topological:

@@ -37,16 +37,28 @@ class Alone:
         return self._fits_in_parts(job, spans, duration, head_ms, end_ms)
 
     def _fits_in_parts(self, job: Job, spans: Spans, duration: int, head_ms: int, end_ms: int) -> bool:
+        return self._in_parts(job, spans, head_ms, end_ms) >= duration + min(0, head_ms)
+
+    def _in_parts(self, job: Job, spans: Spans, head_ms: int, end_ms: int) -> int:
+        """The time from the origin on in which a shape fits: longest span first, each further one less a restart."""
         restart = job.restart_ms or 0
         parts = sorted(
             (min(high, end_ms) - max(low, head_ms) for low, high in spans.after(head_ms) if low < end_ms), reverse=True
         )
-        if head_ms < 0:
-            duration += head_ms
         got = 0
         for at, part in enumerate(parts):
             got = max(got, got + part - (restart if at else 0))
-        return got >= duration
+        return got
+
+    def room_ms(self, job: Job, shape: Shape, head_ms: int, end_ms: int | None) -> int:
+        """The most of its duration that a shape gets between head and end if nothing else runs."""
+        end = FOREVER if end_ms is None else end_ms
+        if job.restart_ms is not None:
+            return max(0, -head_ms) + self._in_parts(job, self.spans(shape), head_ms, end)
+        found = [(max(low, head_ms) if low else head_ms, min(high, end)) for low, high in self.spans(shape)]
+        if job.fixed_ms is not None:
+            found = [(low, high) for low, high in found if low == job.fixed_ms]
+        return max([0, *(high - low for low, high in found if high > 0)])
 
     def spans(self, shape: Shape) -> Spans:
         """Where the demand of a shape fits, from the origin on."""

@@ -6,14 +6,17 @@ A `Frame` answers one question, "can all binding deadlines of this problem be me
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 
 from .problem import Job, Problem, Shape, topological
 from .steps import FOREVER, Spans
 
 
 class Frame:
-    """Heads, tails and usable shapes of all jobs of a question; narrowed copies share what they do not change."""
+    """Heads, tails and usable shapes of all jobs of a question; narrowed copies share what they do not change.
+
+    Nothing says that the `optional` ones run; if one does, it keeps its release or fixed start.
+    """
 
     __slots__ = (
         "_before",
@@ -27,7 +30,7 @@ class Frame:
         "shapes",
     )
 
-    def __init__(self, problem: Problem, *, grid_ms: int = 1) -> None:
+    def __init__(self, problem: Problem, *, grid_ms: int = 1, optional: Set[str] = frozenset()) -> None:
         self.problem = problem
         self.is_contradiction = False
         self._grid_ms = grid_ms
@@ -40,8 +43,9 @@ class Frame:
         most = most_ever(problem)
         for name, job in problem.jobs.items():
             self.heads[name] = job.earliest_ms
-            self._ends[name] = FOREVER if job.deadline_ms is None else job.deadline_ms
-            self._last_starts[name] = FOREVER if job.fixed_ms is None else job.fixed_ms
+            loose = name in optional
+            self._ends[name] = FOREVER if loose or job.deadline_ms is None else job.deadline_ms
+            self._last_starts[name] = FOREVER if loose or job.fixed_ms is None else job.fixed_ms
             self._before[name] = job.after
             self.shapes[name] = held_shapes(job, most)
         behind: dict[str, list[str]] = {name: [] for name in problem.jobs}
@@ -134,6 +138,8 @@ class Frame:
 
     def cannot_overlap(self, one: str, other: str) -> bool:
         """Whatever their usable shapes, some resource never holds both at once."""
+        if any(self.job(name).is_over(shape) for name in (one, other) for shape in self.usable(name)):
+            return False
         return all(self._clash(first, second) for first in self.usable(one) for second in self.usable(other))
 
     # Decisions: each returns a narrowed copy.
@@ -249,8 +255,7 @@ def held_shapes(job: Job, most: Mapping[str, int]) -> tuple[int, ...]:
     return tuple(
         at
         for at, shape in enumerate(job.shapes)
-        if all(amount <= most.get(resource, 0) for resource, amount in shape.demand.items())
-        or (job.restart_ms is None and job.fixed_ms is not None and job.fixed_ms + shape.duration_ms <= 0)
+        if all(amount <= most.get(resource, 0) for resource, amount in shape.demand.items()) or job.is_over(shape)
     )
 
 

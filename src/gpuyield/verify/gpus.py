@@ -53,7 +53,8 @@ def check_peaks(stated: Any, problem: Problem) -> None:
     heads = loose_heads(problem)
     runs = []
     for name, job in problem.jobs.items():
-        shape = next((one for one in job.shapes if set(one.demand) <= set(problem.capacity)), None)
+        known = (one for one in job.shapes if job.is_over(one) or set(one.demand) <= set(problem.capacity))
+        shape = next(known, None)
         if shape is not None:
             runs.append(Run(job=job, shape=shape, segments=((heads[name], heads[name] + shape.duration_ms),)))
     for resource, amount in record(stated, "peak_if_started_at_once").items():

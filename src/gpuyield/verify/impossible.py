@@ -10,8 +10,8 @@ from .frame import loose_heads, shortest_held
 from .problem import Job, Shape
 from .question import Question
 from .report import Refused
-from .steps import Steps
-from .values import choice, field, items, number, record, text
+from .steps import FOREVER, Steps
+from .values import choice, field, items, number, record, seconds_ms, text
 
 _WHERE = "the certificate"
 _REASONS = ("too-long", "too-wide", "no-flavor", "chain")
@@ -32,6 +32,8 @@ def check(stated: dict[str, Any], question: Question) -> None:
             raise Refused(f'{_WHERE} lists "{name[:60]}", which is {"listed twice" if name in seen else "no job"}.')
         seen.add(name)
         _check_job(listed, question, question.problem.jobs[name])
+    if not seen & question.owed:
+        raise Refused(f"{_WHERE} names only jobs that no deadline and no fixed start rests on.")
 
 
 def _check_job(listed: dict[str, Any], question: Question, job: Job) -> None:
@@ -48,18 +50,30 @@ def _check_job(listed: dict[str, Any], question: Question, job: Job) -> None:
 
 
 def _too_long(need: Any, have: Any, question: Question, job: Job) -> None:
-    if job.deadline_ms is None:
-        raise Refused(f'"{job.id[:60]}" has no deadline.')
-    there_ms = max(0, job.deadline_ms - job.earliest_ms)
+    end_ms = FOREVER if job.deadline_ms is None else job.deadline_ms
+    there_ms = max(0, end_ms - job.earliest_ms)
     shortest = {min(shape.duration_ms for shape in job.shapes)}
     held = [job.shapes[at].duration_ms for at in question.frame.shapes[job.id]]
-    shortest |= {min(held)} if held else set()
+    known = [one.duration_ms for one in job.shapes if set(one.demand) <= set(question.problem.capacity)]
+    shortest |= {min(durations) for durations in (held, known) if durations}
     shortest = {duration for duration in shortest if duration > there_ms}
-    if number(need, "need") * 1000 not in shortest or number(have, "have") * 1000 != there_ms:
+    stated = (seconds_ms(need, "need"), seconds_ms(have, "have"))
+    if stated not in {(duration, there_ms) for duration in shortest} | _too_little_room(question, job):
         raise Refused(
             f'"{job.id[:60]}" is not too long by these figures: '
             f"{min(shortest, default=0) / 1000:g} s needed, {there_ms / 1000:g} s there."
         )
+
+
+def _too_little_room(question: Question, job: Job) -> set[tuple[int, int]]:
+    """For every shape: its duration, and the most of it that there is room for behind its predecessors."""
+    heads = {question.frame.heads[job.id], loose_heads(question.problem)[job.id]}
+    pairs = {
+        (shape.duration_ms, question.alone.room_ms(job, shape, head, job.deadline_ms))
+        for shape in job.shapes
+        for head in heads
+    }
+    return {(duration, there) for duration, there in pairs if duration > there}
 
 
 def _too_wide(need: Any, have: Any, question: Question, job: Job) -> None:
@@ -107,12 +121,12 @@ def _chain(need: Any, have: Any, question: Question, job: Job) -> None:
     shortest = shortest_held(question.problem)
     heads = (question.frame.heads[job.id], loose_heads(question.problem)[job.id])
     ends = {head + shortest[job.id] for head in heads}
-    if number(need, "need") * 1000 not in ends or number(have, "have") * 1000 != job.deadline_ms:
+    if seconds_ms(need, "need") not in ends or seconds_ms(have, "have") != job.deadline_ms:
         raise Refused(
             f'"{job.id[:60]}" is not late by these figures: its chain ends {min(ends) / 1000:g} s after the origin, '
             f"its deadline is {job.deadline_ms / 1000:g} s after it."
         )
-    if number(need, "need") <= number(have, "have"):
+    if seconds_ms(need, "need") <= seconds_ms(have, "have"):
         raise Refused(f'The chain of "{job.id[:60]}" ends in time.')
 
 

@@ -123,13 +123,13 @@ class _Judge:
 
     @property
     def meets_all(self) -> bool:
-        """No job with a hard deadline is given up."""
-        return all(self.view.problem.jobs[name].deadline_ms is None for name in self.jobs.given_up)
+        """No job with a hard deadline or a fixed start is given up."""
+        return not any(self.view.problem.jobs[name].is_hard for name in self.jobs.given_up)
 
     def check(self) -> None:
         """All of it."""
         document, findings = self.document, self.findings
-        hard = frozenset(name for name, job in self.view.problem.jobs.items() if job.deadline_ms is not None)
+        hard = frozenset(name for name, job in self.view.problem.jobs.items() if job.is_hard)
         proofs = Proofs(
             self.view.problem,
             self.view.open_problem,
@@ -175,7 +175,7 @@ class _Judge:
             elif name == "fewest-gpus":
                 found.append(self._check_fewest(value))
             elif name == "makespan":
-                last = max((run.end_ms for run in self.jobs.runs.values()), default=0)
+                last = max([0, *(run.end_ms for run in self.jobs.runs.values())])
                 if seconds_ms(value, "objective.value") != last:
                     raise Refused(f"objective.value is not {last / 1000:g} s.")
                 found.append(Fraction(last, 1000))
@@ -280,7 +280,7 @@ class _Judge:
         if self.document["stopped_because"] == "proven":
             raise Refused("Nothing is proven, as stopped_because says.")
         for name, why in self.jobs.given_up.items():
-            if why == "impossible" and self.view.problem.jobs[name].deadline_ms is not None:
+            if why == "impossible" and self.view.problem.jobs[name].is_hard:
                 raise Refused(f'It is unknown, and "{name[:60]}" is impossible.')
 
     def _check_proof(self, value: Fraction | None, objective: dict[str, Any]) -> None:

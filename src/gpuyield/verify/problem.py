@@ -60,6 +60,15 @@ class Job:
         return max(0, self.release_ms) if self.fixed_ms is None else self.fixed_ms
 
     @property
+    def is_hard(self) -> bool:
+        """Every plan owes it a run: it has a deadline, or a fixed start, which is never moved."""
+        return self.deadline_ms is not None or self.fixed_ms is not None
+
+    def is_over(self, shape: Shape) -> bool:
+        """In this shape it has ended by the origin: it holds nothing any more."""
+        return self.fixed_ms is not None and self.fixed_ms + shape.duration_ms <= 0
+
+    @property
     def is_timed(self) -> bool:
         """It has a deadline or a due time."""
         return self.deadline_ms is not None or self.due_ms is not None
@@ -141,7 +150,7 @@ def chosen_resource(problem: Problem) -> str:
     if problem.resource is not None:
         return problem.resource
     named = {name for job in problem.jobs.values() for shape in job.shapes for name in shape.demand}
-    every = named | set(problem.capacity)
+    every = set(problem.capacity) if len(problem.capacity) == 1 else named | set(problem.capacity)
     if len(every) != 1:
         raise Refused("inputs.resource is null, and there is not exactly one resource.")
     return every.pop()

@@ -45,7 +45,7 @@ class Proofs:
     def question_of_amount(self, resource: str, amount: int) -> Question:
         """Are fewer than `amount` of a resource, all the time, too few?"""
         fewer = self.problem.with_constant(resource, amount - 1)
-        return Question(problem=fewer, printed=self.problem, looser=unlimited(self.problem, resource))
+        return Question(problem=fewer, printed=self.problem, looser=unlimited(self.problem, resource), all_run=True)
 
     def question_of_end(self, end_ms: int) -> Question:
         """Can nothing end everything before `end_ms`?"""

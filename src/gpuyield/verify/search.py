@@ -8,7 +8,7 @@ from typing import Any  # JSON has no narrower type than this.
 
 from .frame import Frame
 from .interval import overloads, read_spans, read_window
-from .problem import Job, Problem
+from .problem import Problem
 from .question import Question
 from .report import Refused
 from .steps import Spans
@@ -139,28 +139,8 @@ def _root(stated: dict[str, Any], question: Question) -> Frame:
         _check_grid(problem, grid_ms)
     if question.weight_above is None:
         return Frame(problem, grid_ms=grid_ms)
-    free = {
-        name: _given_up(job)
-        for name, job in problem.jobs.items()
-        if job.deadline_ms is not None and name not in question.must_meet
-    }
-    return Frame(problem.with_jobs(free), grid_ms=grid_ms)
-
-
-def _given_up(job: Job) -> Job:
-    """The same job where nothing says that it runs."""
-    return Job(
-        id=job.id,
-        shapes=job.shapes,
-        release_ms=job.earliest_ms,
-        deadline_ms=None,
-        due_ms=job.due_ms,
-        weight=job.weight,
-        after=job.after,
-        restart_ms=job.restart_ms,
-        started_ms=None,
-        pinned_ms=None,
-    )
+    given_up = {name for name, job in problem.jobs.items() if job.is_hard and name not in question.must_meet}
+    return Frame(problem, grid_ms=grid_ms, optional=given_up)
 
 
 def _check_grid(problem: Problem, grid_ms: int) -> None:

@@ -122,7 +122,7 @@ def seconds_ms(value: Any, where: str) -> int:
         return whole(value, where) * 1000
     exact = number(value, where) * 1000
     nearest = round(exact)
-    if abs(exact - nearest) > Fraction(1, 1000):
+    if abs(exact - nearest) > Fraction(1, 1000) and nearest / 1000 != value:
         raise Refused(f"{where} is finer than a millisecond.")
     return nearest
 
