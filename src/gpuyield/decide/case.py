@@ -55,7 +55,9 @@ def build_case(inputs: DecideInputs, planner: Planner) -> Case:
         used = _with(problem, inputs.reclaimable)
         plan = planner(used)
         reclaimed = True
-    finding = _Finding(status=DecisionStatus.NOT_NEEDED) if plan.status in MET else _lacking(inputs, used, plan)
+    finding = (
+        _Finding(status=DecisionStatus.NOT_NEEDED) if plan.status in MET else _lacking(inputs, used, plan, planner)
+    )
     return Case(
         inputs=inputs,
         status=finding.status,
@@ -83,9 +85,13 @@ class _Finding:
     blocking: tuple[ServiceHolding, ...] = ()
 
 
-def _lacking(inputs: DecideInputs, problem: Problem, plan: Plan) -> _Finding:
+def _lacking(inputs: DecideInputs, problem: Problem, plan: Plan, planner: Planner) -> _Finding:
     if plan.status is not PlanStatus.INFEASIBLE or plan.certificate is None:
         reason = "neither a plan that meets every deadline nor a proof that there is none was found"
+        return _Finding(status=DecisionStatus.UNKNOWN, reasons=(reason,))
+    held = _held_beyond(problem, planner)
+    if held:
+        reason = f"jobs that run or are pinned, without a deadline, hold more than exists: {', '.join(held)}"
         return _Finding(status=DecisionStatus.UNKNOWN, reasons=(reason,))
     proven = proven_shortage(inputs, problem, plan)
     if proven is None:
@@ -98,6 +104,19 @@ def _lacking(inputs: DecideInputs, problem: Problem, plan: Plan) -> _Finding:
         offer=offer_of(inputs, proven.shortage.resource),
         blocking=proven.blocking,
     )
+
+
+def _held_beyond(problem: Problem, planner: Planner) -> list[str]:
+    """Fixed jobs without a deadline that do not fit by themselves: no deadline, so no purchase, rests on them."""
+    fixed = tuple(
+        replace(job, after=())
+        for job in problem.jobs
+        if job.deadline_ms is None and (job.started_ms is not None or job.pinned_ms is not None)
+    )
+    if not fixed:
+        return []
+    plan = planner(replace(problem, jobs=fixed))
+    return [] if plan.status in MET else [one.id for one in plan.jobs if one.run is None]
 
 
 def _with(problem: Problem, more: Mapping[str, int]) -> Problem:
