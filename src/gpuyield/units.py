@@ -92,16 +92,12 @@ def parse_instant(text: str) -> int:
         try:
             moment = datetime.fromisoformat(stripped.upper().replace(" ", "T", 1))
         except ValueError as err:
-            raise DeclarationError(
-                f'"{text}" is not a time: {err}.', fix="Write 2026-12-01T06:00:00Z."
-            ) from err
+            raise DeclarationError(f'"{text}" is not a time: {err}.', fix="Write 2026-12-01T06:00:00Z.") from err
         return instant_ms(moment)
     if re.fullmatch(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(:\d\d(\.\d+)?)?", stripped):
         day, clock = stripped[:10], stripped[11:]
         full = clock if len(clock) > 5 else f"{clock}:00"
-        raise DeclarationError(
-            f'"{text}" has no time zone.', fix=f"Write {day}T{full}Z, or {clock[:5]} Europe/Berlin."
-        )
+        raise DeclarationError(f'"{text}" has no time zone.', fix=f"Write {day}T{full}Z, or {clock[:5]} Europe/Berlin.")
     raise DeclarationError(f'"{text}" is not a time.', fix="Write 2026-12-01T06:00:00Z.")
 
 
@@ -216,9 +212,7 @@ def parse_window(text: str, *, now_ms: int, zone: tzinfo = UTC) -> Window:
             raise DeclarationError(f'"{text}" is not a month.', where="--window", fix="Write 2026-11.")
         following = date(year + number // 12, number % 12 + 1, 1)
         midnight = time(0)
-        return Window(
-            local_instant(date(year, number, 1), midnight, zone), local_instant(following, midnight, zone)
-        )
+        return Window(local_instant(date(year, number, 1), midnight, zone), local_instant(following, midnight, zone))
     try:
         length_ms = parse_duration(text)
     except DeclarationError as err:

@@ -76,9 +76,7 @@ class Ledger:
         """
         self._commit(table, day, lambda: columns)
 
-    def update_day(
-        self, table: Table, day: str, change: Callable[[dict[str, npt.NDArray[Any]]], Columns]
-    ) -> None:
+    def update_day(self, table: Table, day: str, change: Callable[[dict[str, npt.NDArray[Any]]], Columns]) -> None:
         """Replace a day by what `change` makes of its present rows; a rival's commit in between is not lost."""
         self._commit(table, day, lambda: change(self.read(table, days=[day])))
 
@@ -162,9 +160,7 @@ class Ledger:
             found = self._open(table)
             if found is not None:
                 with writing(self.root / table.name), reading(self.root / table.name):
-                    deleted += len(
-                        found.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
-                    )
+                    deleted += len(found.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False))
         return deleted
 
     def save_document(self, name: str, document: bytes, inputs: bytes) -> None:

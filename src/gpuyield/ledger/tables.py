@@ -46,7 +46,8 @@ class RunKind(StrEnum):
     NODE_READY = "node_ready"
     """1 where the condition Ready is true, 0 where it is false or unknown."""
     NODE_LABEL = "node_label"
-    """`detail` is one of: gpu.count, gpu.product, gpu.replicas, gpu.memory, mig.strategy, mig.capable, flavor, instance-type; `text` its value."""
+    """`detail` is one of: gpu.count, gpu.product, gpu.replicas, gpu.memory, mig.strategy, mig.capable, flavor,
+    instance-type; `text` its value."""
     POD_REQUEST = "pod_request"
     """Devices of `resource` that a main container asks for (`container`, `node`; node is "" until placed)."""
     POD_INIT_REQUEST = "pod_init_request"
