@@ -16,12 +16,13 @@ import numpy.typing as npt
 from gpuyield.account.activity import PPB, Devices, read_devices
 from gpuyield.account.ends import with_settled_ends
 from gpuyield.account.facts import runs_by_kind
-from gpuyield.account.free import Bypass, FreeSteps, blocked_cards, bypassed_windows, free_steps, free_time
+from gpuyield.account.free import FreeSteps, blocked_cards, bypassed_windows, free_steps, free_time
 from gpuyield.account.gathering import CellRows
 from gpuyield.account.lookback import began_earlier
 from gpuyield.account.nodes import Nodes, NodeState, node_states
 from gpuyield.account.pieces import Idle, Judging, amounts
-from gpuyield.account.pods import Ending, Holding, Pods, read_pods
+from gpuyield.account.pods import Holding, Pods, read_pods
+from gpuyield.account.slack import Slack
 from gpuyield.account.tracks import Track, Tracks, build_tracks
 from gpuyield.ledger import Ledger
 from gpuyield.ledger.tables import RUNS, SAMPLES, RunKind
@@ -29,7 +30,6 @@ from gpuyield.model.cells import Cells, Ints
 from gpuyield.model.declaration import Rules, Teams
 from gpuyield.model.evidence import Gap
 from gpuyield.model.outcome import JudgedSpan, shares_over_time
-from gpuyield.model.waterfall import GpuClass
 from gpuyield.units import DAY_MS, HOUR_MS, Window, merge_windows
 
 
@@ -88,7 +88,8 @@ def account(
     found.idle = began_earlier(ledger, found.idle, days, rules)
     steps = free_steps(nodes, tracks.tracks)
     found.take_free(tracks, pods, steps)
-    found.take_slack(pods)
+    found.slack.take_nodes()
+    found.slack.take_pods(pods.holdings)
     return Accounting(
         window=window,
         cells=found.rows.cells(),
@@ -169,6 +170,7 @@ class _Gathered:
         self._unobserved: dict[str, list[Window]] = defaultdict(list)
         self._overheld: list[Gap] = []
         self.rows = CellRows(self._cuts)
+        self.slack = Slack(self.rows, nodes, window)
         self.idle: list[Idle] = []
 
     def take_tracks(self, tracks: Tracks) -> None:
@@ -232,77 +234,7 @@ class _Gathered:
                 )
                 for one in found.overheld
             ]
-        self._take_node_slack(bypassed)
-
-    def take_slack(self, pods: Pods) -> None:
-        """Bounds that come from edges which only samples tell, and from requests that may not count."""
-        for one in pods.holdings:
-            free = -one.devices
-            if one.from_slack_ms:
-                before = Window(one.from_ms - one.from_slack_ms, one.from_ms)
-                self._slack(one, before, GpuClass.STARTING, hi=one.devices)
-                self._slack(one, before, GpuClass.NO_DEMAND, lo=free, nobody=True)
-            if one.running_slack_ms and one.running_ms is not None:
-                before = Window(one.running_ms - one.running_slack_ms, one.running_ms)
-                self._slack(one, before, GpuClass.STARTING, lo=free)
-                for gpu_class in (GpuClass.UNDERUSED, GpuClass.UNVERIFIED, GpuClass.UNOBSERVED, GpuClass.IDLE_HELD):
-                    self._slack(one, before, gpu_class, hi=one.devices)
-            if one.to_slack_ms:
-                after = Window(one.to_ms - one.to_slack_ms, one.to_ms)
-                self._slack(one, after, GpuClass.NO_DEMAND, hi=one.devices, nobody=True)
-            if one.ending is Ending.SILENCE:
-                until = next((w.to_ms for w in self._nodes.silences() if one.to_ms < w.to_ms), one.to_ms)
-                self._slack(one, Window(one.to_ms, until), GpuClass.UNOBSERVED, hi=one.devices)
-                self._slack(one, Window(one.to_ms, until), GpuClass.UNEXPLAINED, lo=free, nobody=True)
-            if one.may_hold:
-                held = Window(one.from_ms, one.to_ms)
-                self._slack(one, held, GpuClass.UNOBSERVED, hi=one.may_hold)
-                self._slack(one, held, GpuClass.NO_DEMAND, lo=-one.may_hold, nobody=True)
-
-    def _take_node_slack(self, bypassed: Mapping[str, Sequence[Bypass]]) -> None:
-        """Bounds of what only samples tell of free cards: when their node closed, and when one was active."""
-        for node, states in self._nodes.states.items():
-            for before, after in pairwise(states):
-                if before.to_ms == after.from_ms and before.usable != after.usable:
-                    closes = 1 if before.usable else -1
-                    self._moved(node, after.from_ms, after.from_slack_ms, closes * after.cards, GpuClass.UNAVAILABLE)
-            for one in bypassed.get(node, ()):
-                self._moved(node, one.window.from_ms, one.from_slack_ms, 1, GpuClass.BYPASSED)
-                self._moved(node, one.window.to_ms, one.to_slack_ms, -1, GpuClass.BYPASSED)
-
-    def _moved(self, node: str, at_ms: int, slack_ms: int, cards: int, gpu_class: GpuClass) -> None:
-        """Cards went from unallocated into a class (or, negative, out of it) at an instant or up to slack before."""
-        inside = Window(at_ms - slack_ms, at_ms).cut(self._window)
-        state = self._nodes.at(node, at_ms)
-        if inside is None:
-            return
-        for one, change in ((gpu_class, cards), (GpuClass.NO_DEMAND, -cards)):
-            self.rows.add_bounds(
-                inside,
-                one,
-                lo=min(0, change),
-                hi=max(0, change),
-                owner=None,
-                flavor=state.flavor if state else None,
-                node=node,
-            )
-
-    def _slack(
-        self, holding: Holding, span: Window, gpu_class: GpuClass, *, lo: int = 0, hi: int = 0, nobody: bool = False
-    ) -> None:
-        inside = span.cut(self._window)
-        if inside is None:
-            return
-        state = self._nodes.at(holding.node, max(inside.from_ms, holding.from_ms))
-        self.rows.add_bounds(
-            inside,
-            gpu_class,
-            lo=lo,
-            hi=hi,
-            owner=None if nobody else holding.owner,
-            flavor=state.flavor if state else None,
-            node=holding.node,
-        )
+        self.slack.take_bypassed(bypassed)
 
     def gaps(self) -> list[Gap]:
         """What was not observed, by node and span, and where more was held than there is."""

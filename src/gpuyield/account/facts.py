@@ -123,6 +123,16 @@ class Timeline:
         index = bisect_right(self._starts, at_ms - 1)
         return self.facts[index] if index < len(self.facts) else None
 
+    def slack_ms(self, at_ms: int) -> int:
+        """How much earlier than at this instant the fact that begins then may have begun; 0 where none does."""
+        index = bisect_right(self._starts, at_ms) - 1
+        if index < 0 or self.facts[index].from_ms != at_ms:
+            return 0
+        before = self.facts[index - 1] if index else None
+        if before and before.to_ms == at_ms:
+            return at_ms - before.last_ms
+        return self.facts[index].interval_ms
+
     def edges(self) -> list[int]:
         """Every instant at which something changes."""
         return [edge for fact in self.facts for edge in (fact.from_ms, fact.to_ms)]

@@ -28,7 +28,8 @@ class NodeState:
     has where devices are slices, `replicas` how many pods share one where they are shared; `single_slices` the
     slices of one whole-looking device where MIG instances are advertised as whole devices. `bridged` says that
     kube-state-metrics was silent and the node was seen on both sides. The change at `from_ms` is known from samples:
-    it truly came within `from_slack_ms` before it.
+    it truly came within `from_slack_ms` before it. `to_slack_ms` is how much earlier a node may have gone that is not
+    there any more at `to_ms`.
     """
 
     from_ms: int
@@ -44,6 +45,7 @@ class NodeState:
     bounded: bool = False
     bridged: bool = False
     from_slack_ms: int = 0
+    to_slack_ms: int = 0
 
     @property
     def usable(self) -> bool:
@@ -67,6 +69,16 @@ class Nodes:
     def at(self, node: str, at_ms: int) -> NodeState | None:
         """The state of a node at an instant."""
         return next((one for one in self.states.get(node, ()) if one.from_ms <= at_ms < one.to_ms), None)
+
+    def edge_slack_ms(self, at_ms: int, interval_ms: int) -> int:
+        """How much earlier something may have come than it was first sampled, at this instant.
+
+        That is back to the last sample of any node where that is known, else one interval.
+        """
+        before = [one.to_ms - 1 for one in self.sampled if one.to_ms <= at_ms]
+        if not before or any(one.from_ms < at_ms < one.to_ms for one in self.sampled):
+            return interval_ms
+        return at_ms - max(before)
 
     def silences(self) -> list[Window]:
         """When kube-state-metrics was silent between two times at which it answered."""
@@ -140,13 +152,11 @@ def _states_of(
             if gap and gap.reason not in gaps:
                 gaps[gap.reason] = gap
             if state and state.cards:
-                _append(made, replace(state, from_slack_ms=_slack(lines, low)))
+                since_ms = made[-1].from_ms if made and made[-1].bridged and made[-1].to_ms == low else low
+                to_slack = max((fact.to_ms - fact.last_ms for fact in counted if fact.to_ms == high), default=0)
+                from_slack = max(line.slack_ms(low) for line in lines.values()) + low - since_ms
+                _append(made, replace(state, from_slack_ms=from_slack, to_slack_ms=to_slack))
     return tuple(made), list(gaps.values())
-
-
-def _slack(lines: dict[str, Timeline], at_ms: int) -> int:
-    changed = (line.at(at_ms) for line in lines.values())
-    return max((fact.interval_ms for fact in changed if fact and fact.from_ms == at_ms), default=0)
 
 
 def _others_answered(before: Fact, after: Fact, sampled: Iterable[Window]) -> bool:
@@ -158,13 +168,17 @@ def _others_answered(before: Fact, after: Fact, sampled: Iterable[Window]) -> bo
 def _append(states: list[NodeState], state: NodeState) -> None:
     last = states[-1] if states else None
     if last and last.to_ms == state.from_ms and _same(last, state):
-        states[-1] = replace(last, to_ms=state.to_ms)
+        states[-1] = replace(last, to_ms=state.to_ms, to_slack_ms=state.to_slack_ms)
     else:
         states.append(state)
 
 
 def _same(one: NodeState, other: NodeState) -> bool:
-    return replace(one, from_ms=0, to_ms=0, from_slack_ms=0) == replace(other, from_ms=0, to_ms=0, from_slack_ms=0)
+    return _timeless(one) == _timeless(other)
+
+
+def _timeless(state: NodeState) -> NodeState:
+    return replace(state, from_ms=0, to_ms=0, from_slack_ms=0, to_slack_ms=0)
 
 
 def _state_at(

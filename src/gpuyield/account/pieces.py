@@ -177,10 +177,12 @@ class _IdleMarks:
 def _idle(pieces: _Pieces, track: Track, threshold_ppb: int, idle_after_ms: int) -> _IdleMarks:
     count = len(pieces.t0)
     none = np.zeros(count, dtype=np.bool_)
-    if track.device is None or not track.whole or not count or not len(pieces.start):
+    if track.device is None or not (track.whole or track.pooled) or not count or not len(pieces.start):
         return _IdleMarks(idle=none, last=none, may=none, doubtful=none, spans=())
     at = np.maximum(pieces.sample, 0)
     live = pieces.observed & pieces.running & pieces.ready
+    if track.pooled:
+        return _IdleMarks(idle=none, last=none, may=live & (pieces.lo_ppb[at] < threshold_ppb), doubtful=none, spans=())
     below = live & (pieces.activity < threshold_ppb) & (pieces.start[at] >= pieces.running_ms)
     idle, last, may, doubtful = none.copy(), none.copy(), none.copy(), none.copy()
     spans = []
@@ -243,13 +245,16 @@ def _sorted_out(pieces: _Pieces, track: Track, idle: _IdleMarks, judging: Judgin
     unsure = idle.last | idle.doubtful
     add(idle.idle, GpuClass.IDLE_HELD, share, np.where(unsure, 0, share), share)
     may_idle = idle.may & active
-    add(may_idle | (blind & pieces.running & track.whole), GpuClass.IDLE_HELD, zero, zero, share)
+    # Of a pool of cards the holding may truly have this one, all the time.
+    at_most = pieces.t1 - pieces.t0 if track.pooled else share
+    whole = track.whole or track.pooled
+    add(may_idle | (blind & pieces.running & whole), GpuClass.IDLE_HELD, zero, zero, at_most)
     underused = share - busy
     add(
         active,
         GpuClass.UNDERUSED,
         underused,
-        np.where(may_idle, 0, np.maximum(0, share - hi_busy)),
+        np.where(may_idle | track.pooled, 0, np.maximum(0, share - hi_busy)),
         share - np.where(may_idle, 0, lo_busy),
     )
     add(blind & pieces.running, GpuClass.UNDERUSED, zero, zero, share)

@@ -321,7 +321,7 @@ def _life(known: _Facts, pod: str, nodes: Nodes, gap_limit_ms: int) -> _Life:
         wait = Window(wait_from, end[0]) if end and wait_from is not None and wait_from < end[0] else None
         return _Life(wait=wait, hold=None, running_ms=None)
     to_ms, to_slack, ending = end
-    from_ms, from_slack = _bound(known, pod, active, nodes.present)
+    from_ms, from_slack = _bound(known, pod, active, nodes)
     from_ms = min(from_ms, to_ms)
     running, running_slack = _running(known, pod, from_ms, to_ms)
     return _Life(
@@ -335,7 +335,7 @@ def _life(known: _Facts, pod: str, nodes: Nodes, gap_limit_ms: int) -> _Life:
     )
 
 
-def _bound(known: _Facts, pod: str, active: Sequence[Fact], present: Sequence[Window]) -> tuple[int, int]:
+def _bound(known: _Facts, pod: str, active: Sequence[Fact], nodes: Nodes) -> tuple[int, int]:
     """When the pod was bound to its node, and how much earlier it may have been."""
     for kind in (RunKind.POD_SCHEDULED, RunKind.POD_STARTED):
         at_ms = known.first(kind, pod)
@@ -346,7 +346,9 @@ def _bound(known: _Facts, pod: str, active: Sequence[Fact], present: Sequence[Wi
     seen_ms = min((fact.from_ms for fact in active), default=first.from_ms)
     from_ms = max(first.from_ms, seen_ms)
     # A pod that is there in the very first sample was bound before anything was read.
-    return from_ms, first.interval_ms if not present or from_ms > present[0].from_ms else 0
+    if nodes.present and from_ms <= nodes.present[0].from_ms:
+        return from_ms, 0
+    return from_ms, nodes.edge_slack_ms(from_ms, first.interval_ms)
 
 
 def _active_facts(known: _Facts, pod: str) -> list[Fact]:
@@ -356,6 +358,10 @@ def _active_facts(known: _Facts, pod: str) -> list[Fact]:
         # No phase series at all: a pod that is listed counts as active while it is listed.
         found = _request_facts(known, pod)
     return sorted(found, key=lambda fact: fact.from_ms)
+
+
+def _all_facts(lines: Mapping[tuple[str, ...], Timeline]) -> list[Fact]:
+    return [fact for line in lines.values() for fact in line.facts]
 
 
 def _request_facts(known: _Facts, pod: str) -> list[Fact]:
@@ -410,7 +416,9 @@ def _running(known: _Facts, pod: str, from_ms: int, to_ms: int) -> tuple[int | N
     seen = next((fact for fact in line.facts if fact.value >= 1), None) if line else None
     if seen is not None:
         at_ms = max(seen.from_ms, from_ms)
-        candidates.append((at_ms, min(seen.interval_ms, at_ms - from_ms)))
+        before_ms = max((fact.last_ms for fact in _all_facts(phases) if fact.last_ms < seen.from_ms), default=None)
+        slack = seen.interval_ms if before_ms is None else at_ms - before_ms
+        candidates.append((at_ms, min(slack, at_ms - from_ms)))
     if not candidates:
         return None, 0
     at_ms, slack = min(candidates)
