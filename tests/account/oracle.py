@@ -7,6 +7,7 @@ the source is silent); how it splits by demand is not judged.
 
 from __future__ import annotations
 
+import itertools
 import statistics
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -303,7 +304,7 @@ class _Walk:
         for moments in by_device.values():
             for metric in Activity:
                 times = sorted(ts for ts, metrics in moments.items() if metric.value in metrics)
-                for low, high in zip(times, times[1:], strict=False):
+                for low, high in itertools.pairwise(times):
                     if low // DAY_MS == high // DAY_MS:
                         spacings[metric.value, low // DAY_MS].append(high - low)
         return spacings
@@ -328,7 +329,7 @@ class _Walk:
         for index, (ts, value, metric) in enumerate(chosen):
             after = chosen[index + 1][0] if index + 1 < len(chosen) else None
             same_day = [one for one, _, _ in chosen if one // DAY_MS == ts // DAY_MS]
-            own = [high - low for low, high in zip(same_day, same_day[1:], strict=False)]
+            own = [high - low for low, high in itertools.pairwise(same_day)]
             spacing = own or spacings.get((metric, ts // DAY_MS)) or [60_000]
             interval = int(statistics.median(spacing))
             device.holds.append(Held(ts, self._until(ts, after, interval), value, ts))
@@ -364,7 +365,7 @@ class _Walk:
         pieces: dict[tuple[str, str, str], list[tuple[int, int, Held, Pod, Fraction]]] = defaultdict(list)
         for node in self.nodes:
             instants = self._instants(node)
-            for low, high in zip(instants, instants[1:], strict=False):
+            for low, high in itertools.pairwise(instants):
                 self._step(node, low, high, time, pieces)
         idle = self._idle_and_busy(pieces, time)
         return Found({key: part for key, part in time.items() if part}, idle)
@@ -450,13 +451,16 @@ class _Walk:
         here = [device for device in self.devices if device.node == node]
         if any(pod.resource.endswith("shared") for pod in holders):
             for pod in holders:
-                named = [(device, Fraction(1)) for device in here if self._named(device, pod)]
+                whole = Fraction(1)
+                named = [(device, whole) for device in here if self._named(device, pod)]
                 mine[pod.uid] = [(here[0], Fraction(1))] * pod.devices if len(here) == 1 else named[: pod.devices]
             return mine, []
         for device in here:
-            pod = next((pod for pod in holders if self._named(device, pod) and len(mine[pod.uid]) < pod.devices), None)
-            if pod:
-                mine[pod.uid].append((device, Fraction(1)))
+            owner = next(
+                (pod for pod in holders if self._named(device, pod) and len(mine[pod.uid]) < pod.devices), None
+            )
+            if owner:
+                mine[owner.uid].append((device, Fraction(1)))
             else:
                 spare.append(device)
         lacking = {pod.uid: pod.devices - len(mine[pod.uid]) for pod in holders}

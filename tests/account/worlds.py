@@ -7,6 +7,7 @@ then. `scraped` writes the rows that a collector would have stored.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import random
 import statistics
 from collections import Counter, defaultdict
@@ -281,7 +282,7 @@ def _state_rows(world: World) -> dict[tuple[str, str], list[dict[str, Any]]]:
         for at, value in samples:
             by_day[at // DAY_MS].append((at, value))
         for of_day in by_day.values():
-            spacings = [high[0] - low[0] for low, high in zip(of_day, of_day[1:], strict=False)]
+            spacings = [high[0] - low[0] for low, high in itertools.pairwise(of_day)]
             interval = int(statistics.median(spacings)) if spacings else MINUTE_MS
             first = 0
             for index in range(1, len(of_day) + 1):
@@ -405,20 +406,23 @@ def _label(slot: Slot, node: TrueNode, pod: TruePod | None, metric: Activity, so
 # The truth
 
 
-def truth(world: World, idle_after_ms: int) -> Counter[tuple[str | None, int, str]]:
-    """GPU time by team (the namespace), hour and class; for whole cards only. Busy is one class here."""
+def truth(world: World, idle_after_ms: int, window: Window) -> Counter[tuple[str | None, int, str]]:
+    """GPU time by team (the namespace), hour and class within a window; for whole cards only. Busy is one class."""
     found: Counter[tuple[str | None, int, str]] = Counter()
     for node in world.nodes:
-        edges = {node.life.from_ms, node.life.to_ms}
+        life = node.life.cut(window)
+        if life is None:
+            continue
+        edges = {life.from_ms, life.to_ms}
         edges |= set(range(node.life.from_ms - node.life.from_ms % HOUR_MS, node.life.to_ms, HOUR_MS))
         for span in (node.not_ready, node.cordoned, node.unhealthy):
             edges |= {span.from_ms, span.to_ms} if span else set()
         pods = [pod for pod in world.pods if pod.node == node.name]
         edges |= {edge for pod in pods for edge in (pod.from_ms, pod.running_ms, pod.to_ms)}
         edges |= {begin for slot in node.slots for begin, _ in slot.steps}
-        order = sorted(edge for edge in edges if node.life.from_ms <= edge <= node.life.to_ms)
+        order = sorted(edge for edge in edges if life.from_ms <= edge <= life.to_ms)
         idle = {(pod.uid, at): _idle(pod, node, node.slots[at], idle_after_ms) for pod in pods for at in pod.slots}
-        for low, high in zip(order, order[1:], strict=False):
+        for low, high in itertools.pairwise(order):
             _true_step(node, pods, low, high, idle, found)
     return found
 
@@ -430,7 +434,7 @@ def _idle(pod: TruePod, node: TrueNode, slot: Slot, idle_after_ms: int) -> list[
             {*edges, *(e for e in (node.not_ready.from_ms, node.not_ready.to_ms) if edges[0] < e < edges[-1])}
         )
     spans: list[Window] = []
-    for low, high in zip(edges, edges[1:], strict=False):
+    for low, high in itertools.pairwise(edges):
         if slot.value(low) < THRESHOLD and not _within(node.not_ready, low):
             if spans and spans[-1].to_ms == low:
                 spans[-1] = Window(spans[-1].from_ms, high)
