@@ -22,6 +22,11 @@ MINUTE_MS = 60_000
 HOUR_MS = 3_600_000
 DAY_MS = 86_400_000
 
+_FIRST_YEAR, _LAST_YEAR = 1970, 2999
+_YEARS = f"{_FIRST_YEAR} to {_LAST_YEAR}"
+_YEAR_MS = 31_556_952_000
+_LONGEST_WINDOW_MS = 3_660 * DAY_MS
+
 _DURATION_PARTS_MS = {"ms": 1, "s": SECOND_MS, "m": MINUTE_MS, "h": HOUR_MS, "d": DAY_MS, "w": 7 * DAY_MS}
 _DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|w|d|h|m|s))+")
 _DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|w|d|h|m|s)")
@@ -199,17 +204,56 @@ def format_duration(length_ms: int) -> str:
     return "".join(parts) or "0s"
 
 
+def parse_moment(text: str, *, zone: tzinfo, where: str) -> int:
+    """Epoch milliseconds of an RFC 3339 time, or of midnight in `zone` of a pure date; `where` names the option.
+
+    Raises:
+        DeclarationError: Neither, or outside the years that are accounted.
+    """
+    try:
+        if re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", text.strip()):
+            day = date.fromisoformat(text.strip())
+            if not _FIRST_YEAR <= day.year <= _LAST_YEAR:
+                raise DeclarationError(f'"{text}" is outside the years {_YEARS}.', fix="Check the year.")
+            return local_instant(day, time(0), zone)
+        at_ms = parse_instant(text)
+    except ValueError as err:
+        raise DeclarationError(f'"{text}" is not a date: {err}.', where=where, fix="Write 2026-12-01.") from err
+    except DeclarationError as err:
+        one = err.mistakes[0]
+        raise DeclarationError(one.what, where=where, fix=one.fix) from err
+    if not _FIRST_YEAR <= 1970 + at_ms // _YEAR_MS <= _LAST_YEAR:
+        raise DeclarationError(f'"{text}" is outside the years {_YEARS}.', where=where, fix="Check the year.")
+    return at_ms
+
+
+def parse_span(begin: str, end: str, *, zone: tzinfo) -> Window:
+    """The window of `--from` and `--to`.
+
+    Raises:
+        DeclarationError: One is no time, they are not in order, or more than ten years apart.
+    """
+    from_ms, to_ms = parse_moment(begin, zone=zone, where="--from"), parse_moment(end, zone=zone, where="--to")
+    if to_ms <= from_ms:
+        raise DeclarationError("--to is not after --from.", where="--to", fix="The end is not part of the window.")
+    if to_ms - from_ms > _LONGEST_WINDOW_MS:
+        raise DeclarationError("the window is longer than ten years.", where="--from", fix="Ask for a shorter one.")
+    return Window(from_ms, to_ms)
+
+
 def parse_window(text: str, *, now_ms: int, zone: tzinfo = UTC) -> Window:
     """The window of `14d` (up to now) or `2026-11` (a calendar month in `zone`).
 
     Raises:
-        DeclarationError: Neither.
+        DeclarationError: Neither, longer than ten years, or outside the years that are accounted.
     """
     month = re.fullmatch(r"(\d{4})-(\d\d)", text.strip())
     if month:
         year, number = int(month[1]), int(month[2])
         if not 1 <= number <= 12:
             raise DeclarationError(f'"{text}" is not a month.', where="--window", fix="Write 2026-11.")
+        if not _FIRST_YEAR <= year <= _LAST_YEAR:
+            raise DeclarationError(f'"{text}" is outside the years {_YEARS}.', where="--window", fix="Check the year.")
         following = date(year + number // 12, number % 12 + 1, 1)
         midnight = time(0)
         return Window(local_instant(date(year, number, 1), midnight, zone), local_instant(following, midnight, zone))
@@ -219,6 +263,12 @@ def parse_window(text: str, *, now_ms: int, zone: tzinfo = UTC) -> Window:
         raise DeclarationError(
             f'"{text}" is not a window.', where="--window", fix="Write 14d, 36h, or a month such as 2026-11."
         ) from err
+    if not 0 < length_ms <= _LONGEST_WINDOW_MS:
+        raise DeclarationError(
+            f'"{text}" is {"longer than ten years" if length_ms else "no time at all"}.',
+            where="--window",
+            fix="Write 14d, 36h, or a month such as 2026-11.",
+        )
     return Window(now_ms - length_ms, now_ms)
 
 
@@ -247,7 +297,7 @@ class Money:
         if self.currency != other.currency:
             raise DeclarationError(
                 f"{other.currency} cannot be added to {self.currency}.",
-                fix=f"Add a rate: rates: [{{pair: {other.currency}/{self.currency}, rate: ..., at: ..., source: ...}}].",
+                fix=f"Add {{pair: {other.currency}/{self.currency}, rate: ..., at: ..., source: ...}} under rates.",
             )
 
 

@@ -172,3 +172,35 @@ def test_names_of_others_cannot_rewrite_the_screen(console: Console) -> None:
 
     assert "\x1b" not in done.out + done.err
     assert "\u202e" not in done.out + done.err
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("--gpus", "1.5"), ("--gpus", "1_000"), ("--seed", "-1"), ("--seed", "1e3"), ("--origin", "9999-12-31T23:59:59Z")],
+)
+def test_a_number_or_time_that_would_be_bent_is_refused(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, option: str, value: str
+) -> None:
+    jobs = tmp_path / "jobs.json"
+    jobs.write_text('[{"id": "a", "gpus": 1, "duration_s": 60}]', encoding="utf-8")
+
+    size = [] if option == "--gpus" else ["--gpus=2"]
+
+    code = run(["plan", "--jobs", str(jobs), *size, f"{option}={value}", "--ledger", str(tmp_path / "l"), "-o", "json"])
+
+    document = json.loads(capsys.readouterr().out)
+    assert code == 2
+    assert option in document["errors"][0]["what"] + document["errors"][0]["where"]
+
+
+@pytest.mark.parametrize("horizon", ["0w", "9999999w", "x"])
+def test_a_horizon_without_sense_decides_nothing(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, horizon: str
+) -> None:
+    jobs = tmp_path / "jobs.json"
+    jobs.write_text('[{"id": "a", "gpus": 1, "duration_s": 60}]', encoding="utf-8")
+
+    code = run(["decide", "--jobs", str(jobs), "--gpus", "1", "--horizon", horizon, "--ledger", str(tmp_path / "l")])
+
+    assert code == 2
+    assert "--horizon" in capsys.readouterr().err

@@ -203,6 +203,26 @@ def test_a_redirect_in_a_circle_ends() -> None:
     assert len(talk.asked) == 6
 
 
+@pytest.mark.parametrize("target", ["http://[::1", "http://a.example:99999999/", "file:///etc/passwd", "http://"])
+def test_a_redirect_to_no_address_is_told(target: str) -> None:
+    with answering([Said(status=302, headers={"Location": target})]) as talk:
+        http = client(talk.url)
+        answer = http.get("/x")
+
+    assert answer.status == 302
+    assert "it sends us elsewhere" in str(http.refuse(answer))
+
+
+@pytest.mark.parametrize("header", ["\N{SUPERSCRIPT TWO}", "-1", "soon", "nan", "9" * 400])
+def test_a_senseless_time_to_wait_is_not_obeyed(header: str) -> None:
+    pauses: list[float] = []
+    with answering([Said(status=503, headers={"Retry-After": header}), Said(body=b"{}")]) as talk:
+        answer = client(talk.url, pauses=pauses).get("/x")
+
+    assert answer.body == b"{}"
+    assert [0 < one <= 30 for one in pauses] == [True]
+
+
 @pytest.mark.parametrize(
     ("here", "there", "same"),
     [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date, time
+from datetime import UTC, date, time
 from decimal import Decimal
 from fractions import Fraction
 from itertools import pairwise
@@ -27,6 +27,7 @@ from gpuyield.units import (
     next_local_clock,
     parse_duration,
     parse_instant,
+    parse_span,
     parse_window,
     round_parts,
 )
@@ -154,3 +155,36 @@ def test_hours_cover_a_window(pair: list[int]) -> None:
     window = Window(pair[0], pair[1])
 
     assert sum(one.length_ms for one in hours(window)) == window.length_ms
+
+
+def test_a_pure_date_of_a_span_is_midnight_in_its_zone() -> None:
+    span = parse_span("2026-11-28", "2026-11-29T12:00:00Z", zone=ZoneInfo("Europe/Berlin"))
+
+    assert str(span) == "2026-11-27T23:00:00Z to 2026-11-29T12:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "where"),
+    [
+        ("2026-02-30", "2026-11-29", "--from"),
+        ("2026-11-28", "9999-12-31", "--to"),
+        ("0001-01-01T00:00:00+14:00", "2026-01-01", "--from"),
+        ("2026-11-28", "9999-12-31T23:59:59Z", "--to"),
+        ("2026-11-29", "2026-11-28", "--to"),
+        ("2026-11-29", "2026-11-29", "--to"),
+        ("1990-01-01", "2026-11-29", "--from"),
+    ],
+)
+def test_a_span_that_nobody_can_mean_is_a_mistake_of_its_option(begin: str, end: str, where: str) -> None:
+    with pytest.raises(DeclarationError) as caught:
+        parse_span(begin, end, zone=UTC)
+
+    assert caught.value.mistakes[0].where == where
+
+
+@pytest.mark.parametrize("text", ["9999-12", "0001-01", "0000-00", "0d", "9999999d", "99999999999999999999999w"])
+def test_a_window_that_nobody_can_mean_is_a_mistake(text: str) -> None:
+    with pytest.raises(DeclarationError) as caught:
+        parse_window(text, now_ms=1_796_000_000_000)
+
+    assert caught.value.mistakes[0].where == "--window"

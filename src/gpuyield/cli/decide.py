@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from gpuyield.cli.options import COMMON, SPAN, Common, Span
+from gpuyield.cli.options import COMMON, SPAN, Common, Span, Whole
 from gpuyield.report.answer import Answer
 
 
@@ -15,7 +15,7 @@ def decide(
     *,
     jobs: Path | None = None,
     capacity: Path | None = None,
-    gpus: int | None = None,
+    gpus: Whole | None = None,
     origin: str | None = None,
     horizon: str = "26w",
     gate: Annotated[bool, Parameter(negative="")] = False,

@@ -8,7 +8,7 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from gpuyield.cli.help import Columns
-from gpuyield.cli.options import COMMON, Common
+from gpuyield.cli.options import COMMON, Common, Seed, Whole
 from gpuyield.report.answer import Answer
 
 app = App(name="demo", help_formatter=Columns("gpuyield demo --out demo"))
@@ -18,9 +18,9 @@ app = App(name="demo", help_formatter=Columns("gpuyield demo --out demo"))
 def run_demo(
     *,
     out: Path = Path("demo"),
-    seed: int = 7,
-    gpus: int = 32,
-    days: int = 14,
+    seed: Seed = 7,
+    gpus: Whole = 32,
+    days: Whole = 14,
     common: Annotated[Common, Parameter(name="*")] = COMMON,
 ) -> Answer:
     """A made-up cluster from a seed, through the whole chain, to the decision page.
@@ -48,10 +48,10 @@ def run_demo(
 @app.command(help_formatter=Columns("gpuyield demo serve --port 9090"))
 def serve(
     *,
-    port: int = 9090,
-    seed: int = 7,
-    gpus: int = 32,
-    days: int = 14,
+    port: Whole = 9090,
+    seed: Seed = 7,
+    gpus: Whole = 32,
+    days: Whole = 14,
     common: Annotated[Common, Parameter(name="*")] = COMMON,
 ) -> Answer:
     """Keep the made-up cluster's Prometheus-compatible API up on 127.0.0.1 until interrupted.

@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
-from cyclopts import Group, Parameter
+from cyclopts import Group, Parameter, Token
+from cyclopts.validators import Number
 
 _COMMON = Group("Common options", sort_key=90)
 _WINDOW = Group("Window", sort_key=50)
+
+
+def _whole(_: object, tokens: Sequence[Token]) -> int:
+    text = tokens[0].value
+    if not re.fullmatch(r"[+-]?[0-9]{1,19}", text):
+        raise ValueError(f'"{text[:40]}" is no whole number.')
+    return int(text)
+
+
+Whole = Annotated[int, Parameter(converter=_whole)]
+"""A whole number; `1.5` is a mistake, never 2."""
+
+Seed = Annotated[int, Parameter(converter=_whole, validator=Number(gte=0))]
+"""A whole number from 0 on."""
 
 
 class Output(StrEnum):

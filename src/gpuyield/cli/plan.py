@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from gpuyield.cli.options import COMMON, Common
+from gpuyield.cli.options import COMMON, Common, Seed, Whole
 from gpuyield.report.answer import Answer
 
 
@@ -15,12 +15,12 @@ def plan(
     *,
     jobs: Path | None = None,
     capacity: Path | None = None,
-    gpus: int | None = None,
+    gpus: Whole | None = None,
     origin: str | None = None,
     objective: Literal["on-time", "fewest-gpus", "makespan", "cheapest"] = "on-time",
     resource: str | None = None,
     time_limit: str = "10s",
-    seed: int = 0,
+    seed: Seed = 0,
     gate: Annotated[bool, Parameter(negative="")] = False,
     out: Path | None = None,
     common: Annotated[Common, Parameter(name="*")] = COMMON,

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from gpuyield.cli.options import COMMON, SPAN, Common, Span
+from gpuyield.cli.options import COMMON, SPAN, Common, Span, Whole
 from gpuyield.report.answer import Answer
 
 
@@ -16,7 +16,7 @@ def report(
     out: Path | None = None,
     jobs: Path | None = None,
     capacity: Path | None = None,
-    gpus: int | None = None,
+    gpus: Whole | None = None,
     origin: str | None = None,
     span: Annotated[Span, Parameter(name="*")] = SPAN,
     common: Annotated[Common, Parameter(name="*")] = COMMON,

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from gpuyield.cli.options import COMMON, Common
+from gpuyield.cli.options import COMMON, Common, Seed
 from gpuyield.report.answer import Answer
 
 
@@ -20,7 +20,7 @@ def what_if(
     move: Annotated[tuple[str, ...], Parameter(negative="")] = (),
     drop: Annotated[tuple[str, ...], Parameter(negative="")] = (),
     origin: str | None = None,
-    seed: int = 0,
+    seed: Seed = 0,
     common: Annotated[Common, Parameter(name="*")] = COMMON,
 ) -> Answer:
     """The same plan with changes, and what they do.

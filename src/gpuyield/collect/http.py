@@ -222,12 +222,13 @@ class HttpClient:
             target = answer.headers.get("location", "")
             if answer.status not in (301, 302, 303, 307, 308) or not target:
                 return answer
-            if not self.where.secrets.empty and not same_place(start, urljoin(url, target)):
+            following = _joined(url, target)
+            if following is None:
+                return answer
+            if not self.where.secrets.empty and not same_place(start, following):
                 # The secrets stay here, and without them the other host can only show its login.
                 return answer
-            url = urljoin(url, target)
-            if urlsplit(url).scheme not in ("http", "https"):
-                return answer
+            url = following
         return answer
 
     def _once(self, method: str, url: str, body: bytes, *, trusted: bool) -> Answer:
@@ -294,6 +295,17 @@ class _Unreachable(Exception):
         )
 
 
+def _joined(url: str, target: str) -> str | None:
+    """Where a redirect leads; None where that is no address of a web server."""
+    try:
+        following = urljoin(url, target)
+        split = urlsplit(following)
+        usable = split.scheme in ("http", "https") and bool(split.hostname) and split.port != 0
+    except ValueError:
+        return None
+    return following if usable else None
+
+
 def _excerpt(answer: Answer) -> str:
     text = answer.body[: 8 * _CUT].decode("utf-8", "replace")
     try:
@@ -345,7 +357,7 @@ def _unreachable(err: Exception) -> _Unreachable:
 def _retry_after_s(header: str | None) -> float:
     if not header:
         return 0.0
-    if header.strip().isdigit():
+    if header.isascii() and header.strip().isdigit():
         return float(header.strip())
     try:
         moment = parsedate_to_datetime(header)

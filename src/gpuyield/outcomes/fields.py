@@ -22,6 +22,8 @@ Word = TypeVar("Word", bound=StrEnum)
 NAME_LENGTH = 256
 _INT64 = 2**63 - 1
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+_WORD = re.compile(r"[\w.-]{1,40}")
+_TIME_LIKE = re.compile(r"[0-9TtZz:.,+/ -]{1,40}")
 _LABEL = re.compile(r"[\w.:/+@-]{1,64}")
 # 2000-01-01 to 2200-01-01: a time outside is another unit of the same number.
 _FIRST_US, _LAST_US = 946_684_800_000_000, 7_258_118_400_000_000
@@ -68,7 +70,11 @@ def instant_us(value: Any) -> int:
         try:
             parse_instant(value)
         except DeclarationError as err:
-            raise Unfit(f"is no time: {err.mistakes[0].what}", err.mistakes[0].fix) from err
+            # Only what can be a time is shown: anything else may be content.
+            reason = f": {err.mistakes[0].what.removesuffix('.')}" if _TIME_LIKE.fullmatch(value) else ""
+            raise Unfit(
+                f"is no time{reason}", err.mistakes[0].fix if reason else "Write 2026-12-01T06:00:00Z."
+            ) from err
         moment = datetime.fromisoformat(value.strip().upper().replace(" ", "T", 1))
         found = (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
     else:
@@ -150,8 +156,9 @@ def word_of(words: type[Word]) -> Callable[[Any], Word]:
         try:
             return words(value)
         except ValueError as err:
-            shown = name(value)[:40]
-            raise Unfit(f'"{shown}" is not known', f"Write one of {listed}.") from err
+            # Only what can be a word is shown: anything else may be content.
+            shown = f'"{value}"' if _WORD.fullmatch(value) else "holds a text that"
+            raise Unfit(f"{shown} is not known", f"Write one of {listed}.") from err
 
     return read
 

@@ -19,7 +19,7 @@ from gpuyield.report.answer import Answer
 from gpuyield.report.screens.collect import OutcomeFiles, collect_answer
 from gpuyield.steps.outcomes import import_declared
 from gpuyield.steps.setting import DEFAULT_WINDOW, read_declaration, wall_clock_ms
-from gpuyield.units import Window, parse_instant, parse_window, parse_zone
+from gpuyield.units import Window, parse_span, parse_window, parse_zone
 
 Tell = Callable[[str], None]
 
@@ -111,8 +111,11 @@ def _prices(
 
 
 def _window(declared: Declaration, *, window: str | None, begin: str | None, end: str | None, now_ms: int) -> Window:
+    zone = parse_zone(declared.reporting_zone)
     if (begin is None) != (end is None):
         raise DeclarationError("--from and --to go together.", where="--from", fix="Give both, or --window 14d.")
     if begin is not None and end is not None:
-        return Window(parse_instant(begin), parse_instant(end))
-    return parse_window(window or DEFAULT_WINDOW, now_ms=now_ms, zone=parse_zone(declared.reporting_zone))
+        if window is not None:
+            raise DeclarationError("--window and --from/--to contradict.", where="--window", fix="Give one of them.")
+        return parse_span(begin, end, zone=zone)
+    return parse_window(window or DEFAULT_WINDOW, now_ms=now_ms, zone=zone)

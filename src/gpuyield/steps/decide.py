@@ -12,6 +12,7 @@ from gpuyield.account.jobs import is_batch, resource_of
 from gpuyield.account.pods import Holding
 from gpuyield.decide.decide import decide
 from gpuyield.decide.document import decision_document, decision_inputs
+from gpuyield.errors import DeclarationError
 from gpuyield.ledger import Ledger
 from gpuyield.model.decision import Coverage, DecideInputs, Decision, ServiceHolding
 from gpuyield.model.declaration import Declaration
@@ -27,9 +28,10 @@ from gpuyield.steps.evidence import Evidence, gather
 from gpuyield.steps.observed import OBSERVED_MS, observed_rows
 from gpuyield.steps.plan import deadline, read_named_problem
 from gpuyield.steps.setting import chosen_window, covered, read_declaration, read_setting
-from gpuyield.units import Window, parse_duration, parse_zone
+from gpuyield.units import DAY_MS, Window, parse_duration, parse_zone
 
 _TIME_LIMIT = "20s"
+_LONGEST_HORIZON_MS = 3_660 * DAY_MS
 GATE = {"not_needed": 0, "needed": 10, "unknown": 4}
 Tell = Callable[[str], None]
 
@@ -93,7 +95,21 @@ def decided(evidence: Evidence, asked: Asked) -> Decided:
 def decided_on_files(declared: Declaration, asked: Asked, jobs: Path) -> Decided:
     """The decision on a job file and a capacity, without a ledger."""
     problem = read_named_problem(declared, jobs=jobs, capacity=asked.capacity, gpus=asked.gpus, origin=asked.origin)
-    return _decided(inputs_of_files(declared, problem, parse_duration(asked.horizon)))
+    return _decided(inputs_of_files(declared, problem, _horizon_ms(asked.horizon)))
+
+
+def _horizon_ms(text: str) -> int:
+    try:
+        length_ms = parse_duration(text)
+    except DeclarationError as err:
+        raise DeclarationError(err.mistakes[0].what, where="--horizon", fix=err.mistakes[0].fix) from err
+    if not 0 < length_ms <= _LONGEST_HORIZON_MS:
+        raise DeclarationError(
+            f'"{text}" is {"longer than ten years" if length_ms else "no time at all"}.',
+            where="--horizon",
+            fix="Write 26w or 180d.",
+        )
+    return length_ms
 
 
 def _decided(inputs: DecideInputs) -> Decided:
@@ -114,7 +130,7 @@ def decide_inputs(evidence: Evidence, asked: Asked) -> DecideInputs:
         cluster=declared.name,
         zone=declared.reporting_zone,
         window=evidence.window,
-        horizon_ms=parse_duration(asked.horizon),
+        horizon_ms=_horizon_ms(asked.horizon),
         problem=work.problem,
         incomplete_jobs=work.incomplete,
         has_other_work=work.on_cluster and has_other_work(evidence),

@@ -28,7 +28,7 @@ from gpuyield.model.job import Capacity, PlanJob, Problem, Shape, SourceFile
 from gpuyield.steps.evidence import Evidence
 from gpuyield.steps.plan import read_named_problem
 from gpuyield.steps.promises import JobKey, Promised
-from gpuyield.units import DAY_MS, HOUR_MS, Window, parse_instant
+from gpuyield.units import DAY_MS, HOUR_MS, Window, parse_moment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +63,11 @@ def declared_work(evidence: Evidence, asked: Asked) -> Work:
             declared, jobs=asked.jobs, capacity=asked.capacity, gpus=asked.gpus, origin=asked.origin
         )
         return Work(problem=problem, on_cluster=False)
-    origin_ms = parse_instant(asked.origin) if asked.origin else rounded_to_minute(evidence.window.to_ms)
+    origin_ms = (
+        rounded_to_minute(evidence.window.to_ms)
+        if asked.origin is None
+        else parse_moment(asked.origin, zone=evidence.setting.zone, where="--origin")
+    )
     capacity = batch_capacity(evidence.accounting, origin_ms=origin_ms, at_ms=evidence.window.to_ms - 1)
     running = _running(evidence, origin_ms, capacity)
     if asked.jobs is not None:

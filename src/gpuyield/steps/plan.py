@@ -21,7 +21,7 @@ from gpuyield.report.answer import Answer
 from gpuyield.report.screens.plan import plan_answer as answer_of
 from gpuyield.steps.documents import keep
 from gpuyield.steps.setting import read_declaration, wall_clock_ms
-from gpuyield.units import parse_duration, parse_instant, parse_zone
+from gpuyield.units import parse_duration, parse_moment, parse_zone
 
 GATE_FAILED = 10
 Tell = Callable[[str], None]
@@ -103,13 +103,14 @@ def read_named_problem(
     resource: str | None = None,
 ) -> Problem:
     """The problem of the files and numbers on the command line."""
+    zone = parse_zone(declared.reporting_zone)
     return read_problem(
         jobs,
         capacity=capacity,
         gpus=gpus,
-        origin_ms=None if origin is None else parse_instant(origin),
+        origin_ms=None if origin is None else parse_moment(origin, zone=zone, where="--origin"),
         now_ms=wall_clock_ms(),
-        zone=parse_zone(declared.reporting_zone),
+        zone=zone,
         milestones=declared.milestones,
         objective=PlanObjective(objective),
         resource=resource,

@@ -11,7 +11,7 @@ from gpuyield.errors import DeclarationError
 from gpuyield.ledger import Ledger
 from gpuyield.ledger.tables import COVERAGE, RUNS, RunKind
 from gpuyield.model.declaration import Declaration
-from gpuyield.units import Window, day_window, parse_instant, parse_window, parse_zone
+from gpuyield.units import Window, day_window, parse_span, parse_window, parse_zone
 
 DEFAULT_WINDOW = "14d"
 
@@ -97,7 +97,7 @@ def chosen_window(
     if begin is not None and end is not None:
         if window is not None:
             raise DeclarationError("--window and --from/--to contradict.", where="--window", fix="Give one of them.")
-        return Window(parse_instant(begin), parse_instant(end))
+        return parse_span(begin, end, zone=setting.zone)
     read = covered(setting.ledger)
     if read is None:
         raise DeclarationError(
