@@ -368,7 +368,8 @@ class _Walk:
             for low, high in itertools.pairwise(instants):
                 self._step(node, low, high, time, pieces)
         idle = self._idle_and_busy(pieces, time)
-        return Found({key: part for key, part in time.items() if part}, idle)
+        found: dict[Key, Fraction] = {key: Fraction(part) for key, part in time.items() if part}
+        return Found(found, idle)
 
     def _instants(self, node: str) -> list[int]:
         edges = {self.window.from_ms, self.window.to_ms}
@@ -490,7 +491,7 @@ class _Walk:
         return sum(self._named(device, pod) for device in self.devices) < pod.devices
 
     def _idle_and_busy(self, pieces: Any, time: Counter[Key]) -> list[tuple[str, str, str, int, int]]:
-        """Idle spans count from the first sample below the threshold: a hold that began before the pod is none of it."""
+        """Idle spans count from the first sample below the threshold; one taken before the pod ran is none of it."""
         spans: list[tuple[str, str, str, int, int]] = []
         for (workload, uid, card), parts in pieces.items():
             parts.sort(key=lambda part: part[0])
@@ -501,7 +502,7 @@ class _Walk:
                 while (
                     end < len(parts)
                     and parts[end][2].value < self.rules.activity_threshold
-                    and (parts[end - 1][1] == parts[end][0] if end > index else parts[end][2].seen == parts[end][0])
+                    and (parts[end - 1][1] == parts[end][0] if end > index else parts[end][2].seen >= pod.running_ms)
                 ):
                     end += 1
                 low, high = parts[index][0], parts[end - 1][1] if end > index else parts[index][0]
