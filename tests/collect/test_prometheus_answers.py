@@ -144,6 +144,19 @@ def test_samples_out_of_order_and_twice_are_put_in_order(source_of: Connect) -> 
     assert found.values.tolist() == [0.0, 1.0, 3.0]
 
 
+def test_labels_are_kept_without_control_characters_and_short(source_of: Connect) -> None:
+    at = START_MS / 1000
+    rows = (
+        {"metric": {"pod": "\x1b[31ma\x00\n\u202eb", "node": "x" * 10_000}, "values": [[at, "1"]]},
+        {"metric": {"pod": "[31mab", "node": "x" * 256}, "values": [[at + 1, "2"]]},
+    )
+    with answering([matrix(*rows)]) as talk:
+        (found,) = source_of(talk.url).raw("m", (), WINDOW)
+
+    assert found.labels == {"pod": "[31mab", "node": "x" * 256}
+    assert found.values.tolist() == [1.0, 2.0]
+
+
 def test_native_histograms_are_passed_over(source_of: Connect) -> None:
     rows = (
         {"metric": {"a": "h"}, "histograms": [[START_MS / 1000, {"count": "1", "sum": "2"}]]},

@@ -15,7 +15,7 @@ from gpuyield.report.assemble import assemble
 from gpuyield.report.html import page_html
 from report.samples import account, facts
 
-HOSTILE = "</script><img src=x onerror=alert(1)>{{7*7}}\u202e"
+HOSTILE = "</script><img src=x onerror=alert(1)>{{7*7}}\u202e\x00\x1b[31m\ufffe"
 
 
 @pytest.fixture(scope="module")

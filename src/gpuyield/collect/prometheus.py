@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from gpuyield.collect.http import Answer, AnswerTooLarge, AnswerTooLate, HttpClient
 from gpuyield.errors import SourceError
+from gpuyield.outcomes.fields import name as cleaned_name
 from gpuyield.units import DAY_MS, MINUTE_MS, Window
 
 _BEYOND_MS = 1_000
@@ -177,7 +178,9 @@ class Prometheus:
                 inside = (ts_ms >= piece.from_ms) & (ts_ms < piece.to_ms)
                 if inside.any():
                     row.metric.pop("__name__", None)
-                    key = tuple(sorted(item for item in row.metric.items() if item[1]))
+                    # Labels are a stranger's: what is stored has no control characters and at most 256 characters.
+                    storable = ((label, cleaned_name(value)) for label, value in row.metric.items())
+                    key = tuple(sorted(item for item in storable if item[1]))
                     gathered.setdefault(key, []).append((ts_ms[inside], values[inside]))
             at_ms = piece.to_ms
         series = [_joined(dict(key), parts) for key, parts in sorted(gathered.items())]
@@ -208,8 +211,9 @@ class Prometheus:
         found: list[tuple[dict[str, str], float]] = []
         for row in data.result:
             row.metric.pop("__name__", None)
+            labels = {label: cleaned_name(value) for label, value in row.metric.items()}
             try:
-                found.extend([] if row.value is None else [(row.metric, float(row.value[1]))])
+                found.extend([] if row.value is None else [(labels, float(row.value[1]))])
             except ValueError:
                 return None
         return found

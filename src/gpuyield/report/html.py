@@ -10,6 +10,7 @@ import base64
 import hashlib
 import json
 import re
+from collections.abc import Mapping
 from functools import cache
 from importlib import resources
 from typing import Any  # vl-convert has no types
@@ -17,6 +18,7 @@ from typing import Any  # vl-convert has no types
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from gpuyield.report.page import Chart, Page
+from gpuyield.report.tables import printable
 
 _WIDE, _NARROW = 1040, 330
 
@@ -67,10 +69,21 @@ def _script() -> str:
     return bundle.replace("</script", "<\\/script").replace("<!--", "<\\!--")
 
 
+def _drawable(value: Any) -> Any:
+    """A specification whose texts can stand in XML: the renderer ends the whole process at a NUL."""
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, Mapping):
+        return {key: _drawable(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_drawable(one) for one in value]
+    return value
+
+
 def _drawing(chart: Chart, width: int) -> str:
     import vl_convert
 
-    spec: dict[str, Any] = {**chart.spec, "width": width, "autosize": {"type": "fit", "contains": "padding"}}
+    spec: dict[str, Any] = {**_drawable(chart.spec), "width": width, "autosize": {"type": "fit", "contains": "padding"}}
     if not isinstance(spec["height"], int):
         spec["autosize"] = {"type": "fit-x", "contains": "padding"}
     svg: str = vl_convert.vegalite_to_svg(spec)
@@ -82,7 +95,7 @@ def _drawing(chart: Chart, width: int) -> str:
 def _compiled(chart: Chart) -> Any:
     import vl_convert
 
-    return vl_convert.vegalite_to_vega({**chart.spec, "width": _WIDE})
+    return vl_convert.vegalite_to_vega({**_drawable(chart.spec), "width": _WIDE})
 
 
 def _embedded_json(value: Any) -> str:

@@ -137,10 +137,12 @@ def format_span(length_ms: int) -> str:
 
 def printable(text: str) -> str:
     """A foreign name without control and direction characters, so that it cannot rewrite the screen."""
-    return "".join(
-        "\N{REPLACEMENT CHARACTER}" if unicodedata.category(letter) in ("Cc", "Cf", "Cs", "Zl", "Zp") else letter
-        for letter in text
-    )
+    return "".join("\N{REPLACEMENT CHARACTER}" if _is_unprintable(letter) else letter for letter in text)
+
+
+def _is_unprintable(letter: str) -> bool:
+    # U+FFFE, U+FFFF and their like in every plane are no characters, and no XML.
+    return unicodedata.category(letter) in ("Cc", "Cf", "Cs", "Zl", "Zp") or ord(letter) & 0xFFFE == 0xFFFE
 
 
 def plain_columns(table: Table) -> str:
