@@ -34,14 +34,16 @@ class Traits:
 
     grid_ms: int = 12_000
     every_ms: int = MINUTE_MS
-    length_ms: int = 8 * HOUR_MS
+    length_ms: int = 6 * HOUR_MS
     change_ms: int = 6 * MINUTE_MS
     nodes: int = 2
     kinds: tuple[str, ...] = ("whole",)
     jitter_ms: int = 0
     loss: float = 0.0
+    state_loss: float = 0.0
     outages: int = 0
     interval_changes: bool = False
+    state_interval_changes: bool = False
     impossible: float = 0.0
     lag_ms: int = 0
     times: float = 0.5
@@ -128,17 +130,24 @@ def make_world(seed: int, traits: Traits) -> World:
         _fill(node, pods, chance, traits)
     card_times = {}
     for node in nodes:
-        card_times[node.name] = _times(chance, traits, window)
-    return World(traits, window, nodes, pods, _times(chance, traits, window), card_times)
+        card_times[node.name] = _times(chance, traits, window, loss=traits.loss, changes=traits.interval_changes)
+    return World(
+        traits,
+        window,
+        nodes,
+        pods,
+        _times(chance, traits, window, loss=traits.state_loss, changes=traits.state_interval_changes),
+        card_times,
+    )
 
 
 def _grid(instant: int, traits: Traits) -> int:
     return instant - instant % traits.grid_ms
 
 
-def _times(chance: random.Random, traits: Traits, window: Window) -> list[int]:
+def _times(chance: random.Random, traits: Traits, window: Window, *, loss: float, changes: bool) -> list[int]:
     """Instants of scrapes: jitter, loss, outages, one change of interval."""
-    change = chance.randrange(window.from_ms, window.to_ms) if traits.interval_changes else window.to_ms
+    change = chance.randrange(window.from_ms, window.to_ms) if changes else window.to_ms
     after = chance.choice([traits.every_ms // 2, traits.every_ms * 2])
     outages = []
     for _ in range(traits.outages):
@@ -146,7 +155,7 @@ def _times(chance: random.Random, traits: Traits, window: Window) -> list[int]:
         outages.append((low, low + chance.choice([2, 4, 6, 10, 40]) * MINUTE_MS))
     instant, times = window.from_ms, []
     while instant < window.to_ms:
-        lost = chance.random() < traits.loss or any(low <= instant < high for low, high in outages)
+        lost = chance.random() < loss or any(low <= instant < high for low, high in outages)
         shift = chance.randrange(-traits.jitter_ms, traits.jitter_ms + 1) if traits.jitter_ms else 0
         if (not lost) or instant == window.from_ms:
             times.append(max(window.from_ms, instant + shift))
