@@ -13,7 +13,7 @@ import numpy as np
 
 from gpuyield.model.job import Capacity, Problem
 from gpuyield.model.plan import Certificate, Run
-from gpuyield.plan.board import Board, Steps, arrange
+from gpuyield.plan.board import Board, Mode, Steps, Task, arrange
 from gpuyield.plan.budget import Budget
 from gpuyield.plan.exact import Answer, bound_tasks, settle
 from gpuyield.plan.impossible import Impossible, impossible_certificate, impossible_jobs
@@ -69,14 +69,24 @@ class Case:
 
     def with_steps(self, resource: int, steps: Steps) -> Case:
         """The same with other capacity of one resource."""
-        name = self.board.resources[resource]
-        changed = {**self.problem.capacity.steps, name: steps}
+        return Case._on(*self._changed(resource, steps))
+
+    def _changed(self, resource: int, steps: Steps) -> tuple[Problem, Board]:
+        changed = {**self.problem.capacity.steps, self.board.resources[resource]: steps}
         rows = tuple(steps if at == resource else one for at, one in enumerate(self.steps))
-        return Case._on(replace(self.problem, capacity=Capacity(steps=changed)), replace(self.board, steps=rows))
+        return replace(self.problem, capacity=Capacity(steps=changed)), replace(self.board, steps=rows)
+
+    def _held(self) -> Iterator[tuple[tuple[Mode, ...], Task]]:
+        return zip(self.windows.held, self.board.tasks, strict=True)
 
     def with_added(self, resource: int, amount: int, from_ms: int, to_ms: int) -> Case:
         """The same with more of one resource in a span."""
-        return self.with_steps(resource, with_added(self.steps[resource], amount, from_ms, to_ms))
+        more = with_added(self.steps[resource], amount, from_ms, to_ms)
+        if self.impossible or any(len(held) < len(task.modes) for held, task in self._held()):
+            return self.with_steps(resource, more)
+        # Nothing lacked capacity by itself, so with more of it every window is the same.
+        problem, board = self._changed(resource, more)
+        return Case(problem, board, board.steps, self.windows, ())
 
     def with_later(self, by_ms: Mapping[str, int]) -> Case:
         """The same with later deadlines."""

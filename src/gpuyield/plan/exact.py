@@ -42,11 +42,8 @@ def bound_tasks(board: Board, windows: Windows) -> list[int]:
     """
     found = []
     for task in board.tasks:
-        if task.fixed_ms is None:
-            bound = windows.tails[task.index] is not None
-        else:
-            bound = windows.heads[task.index] <= task.fixed_ms
-        if bound:
+        is_free = task.fixed_ms is None
+        if (is_free and windows.tails[task.index] is not None) or not (is_free or task.index in windows.stuck):
             found.append(task.index)
     return found
 

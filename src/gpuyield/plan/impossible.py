@@ -54,7 +54,7 @@ def impossible_jobs(board: Board, steps: Sequence[Steps], windows: Windows) -> l
         task = board.tasks[at]
         one = _impossible(board, empty, windows, task, chains[at])
         stuck = next((before for before in task.before if before in unusable), None)
-        if one is None and stuck is not None:
+        if stuck is not None and (one is None or one.lacks_room):
             behind = board.tasks[stuck].job.id
             one = Impossible(task=at, reason=Reason.CHAIN, need=(behind,), have=())
         if one is not None:

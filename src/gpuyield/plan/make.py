@@ -27,6 +27,7 @@ from gpuyield.plan.explain import Clock, explain, why_given_up, why_impossible, 
 from gpuyield.plan.fewest import PLENTY, fewest, peak_of
 from gpuyield.plan.impossible import chain_heads
 from gpuyield.plan.improve import fewest_given_up, squeaky_wheel
+from gpuyield.plan.neighbours import replaced_nearby
 from gpuyield.plan.objective import (
     chosen_resource,
     makespan_objective,
@@ -44,7 +45,13 @@ from gpuyield.plan.weigh import weight_certificate
 DEFAULT_WORK = 250_000
 """Placements that a plan may try: a few seconds in plain Python."""
 
-ADVICE_WORK = 100_000
+SQUEAKY_WORK = 30_000
+"""What moving late jobs forward in the order may take of it."""
+
+NEARBY_WORK = 30_000
+"""What placing anew around late jobs may take of it."""
+
+ADVICE_WORK = 40_000
 """What looking for relaxations may take of it."""
 
 
@@ -190,8 +197,13 @@ class _Maker:
         return known
 
     def _improve(self, known: _Known) -> None:
-        share = self.budget.share(self.budget.left // 3)
+        share = self.budget.share(min(SQUEAKY_WORK, self.budget.left // 3))
         better = squeaky_wheel(self.case, known.schedule, self.seed, share)
+        self.budget.settle(share)
+        if self._merit(better) > self._merit(known.schedule):
+            known.schedule = better
+        share = self.budget.share(min(NEARBY_WORK, self.budget.left // 3))
+        better = replaced_nearby(self.case, known.schedule, self.seed, share)
         self.budget.settle(share)
         if self._merit(better) > self._merit(known.schedule):
             known.schedule = better

@@ -81,7 +81,7 @@ def serial_schedule(
     profile = Profile(steps)
     placed: list[Placement | None] = [None] * len(board.tasks)
     for task in board.tasks:
-        if task.fixed_ms is not None and windows.heads[task.index] <= task.fixed_ms:
+        if task.fixed_ms is not None and task.index not in windows.stuck:
             placed[task.index] = _place_fixed(profile, task)
     for at in order:
         task = board.tasks[at]
@@ -97,7 +97,7 @@ def serial_schedule(
             not_before = max(not_before, preceding.end_ms)
         if stuck:
             continue
-        found = _choose(profile, task, windows.tails[at], not_before, manner)
+        found = choose(profile, task, windows.tails[at], not_before, manner)
         if found is not None:
             profile.reserve(found.mode.demand, found.start_ms, found.end_ms)
             placed[at] = found
@@ -133,7 +133,8 @@ def _place_fixed(profile: Profile, task: Task) -> Placement | None:
     return None
 
 
-def _choose(profile: Profile, task: Task, tail: int | None, not_before: int, manner: Manner) -> Placement | None:
+def choose(profile: Profile, task: Task, tail: int | None, not_before: int, manner: Manner) -> Placement | None:
+    """Where a task fits, in the shape that the manner takes; None where it does not."""
     if len(task.modes) == 1:
         mode = task.modes[0]
         last = _last_start(task, mode, manner)

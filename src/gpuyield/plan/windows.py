@@ -16,12 +16,16 @@ from gpuyield.plan.profile import NEVER, most_between
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """Per task: head, tail, the modes that the capacity holds at some instant, and those that also fit between."""
+    """Per task: head, tail, the modes that the capacity holds at some instant, and those that also fit between.
+
+    `stuck` are tasks that can never run: held by nothing, fixed before their chain ends, or behind such a one.
+    """
 
     heads: tuple[int, ...]
     tails: tuple[int | None, ...]
     held: tuple[tuple[Mode, ...], ...]
     modes: tuple[tuple[Mode, ...], ...]
+    stuck: frozenset[int]
 
     def latest_start(self, task: int, mode: Mode) -> int | None:
         """The latest start of a task in this mode; None where nothing binds."""
@@ -35,10 +39,14 @@ def windows_of(board: Board, steps: Sequence[Steps], deadlines: Mapping[int, int
     held = [tuple(mode for mode in task.modes if holds(most, mode)) for task in board.tasks]
     shortest = [min((mode.duration_ms for mode in modes), default=0) for modes in held]
     heads = [0] * len(board.tasks)
+    stuck: set[int] = set()
     for at in board.topological:
         task = board.tasks[at]
         own = task.release_ms if task.fixed_ms is None else task.fixed_ms
         heads[at] = max([own, *(heads[one] + shortest[one] for one in task.before if held[one])])
+        late = task.fixed_ms is not None and heads[at] > task.fixed_ms
+        if late or not held[at] or any(one in stuck for one in task.before):
+            stuck.add(at)
     tails: list[int | None] = [None] * len(board.tasks)
     for at in reversed(board.topological):
         task = board.tasks[at]
@@ -51,7 +59,7 @@ def windows_of(board: Board, steps: Sequence[Steps], deadlines: Mapping[int, int
     modes = tuple(
         tuple(mode for mode in held[at] if _fits(heads[at], tails[at], mode)) for at in range(len(board.tasks))
     )
-    return Windows(heads=tuple(heads), tails=tuple(tails), held=tuple(held), modes=modes)
+    return Windows(heads=tuple(heads), tails=tuple(tails), held=tuple(held), modes=modes, stuck=frozenset(stuck))
 
 
 def _deadline(task: Task, deadlines: Mapping[int, int | None] | None) -> int | None:
