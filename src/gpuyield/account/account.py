@@ -226,6 +226,7 @@ class _Gathered:
                 window=self._window,
             )
             self.rows.add_free(found)
+            self.slack.take_bridged(found)
             self._overheld += [
                 Gap(
                     reason="pods held more devices than the node has; capacity counts what was held",

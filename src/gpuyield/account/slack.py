@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from gpuyield.account.free import Bypass
+from gpuyield.account.free import Bypass, FreeTime
 from gpuyield.account.gathering import CellRows
 from gpuyield.account.nodes import Nodes, NodeState
 from gpuyield.account.pods import Ending, Holding
@@ -76,6 +76,15 @@ class Slack:
                     self._add(node, went, _class_of_free(before), lo=-before.cards)
                     until_ms = max((w.to_ms for w in silences if w.from_ms == before.to_ms), default=before.to_ms)
                     self._add(node, Window(before.to_ms, until_ms), _class_of_free(before), hi=before.cards)
+
+    def take_bridged(self, found: FreeTime) -> None:
+        """What was free on both sides of a silence: pods that nobody saw may have held it meanwhile."""
+        for at, state in enumerate(found.state):
+            if state.bridged:
+                piece = Window(int(found.from_ms[at]), int(found.from_ms[at]) + 1)
+                for gpu_class in (GpuClass.STARTING, *_RUNNING):
+                    self._add(found.node, piece, gpu_class, hi=int(found.gpu_ms[at]))
+                self._add(found.node, piece, found.gpu_class[at], lo=-int(found.gpu_ms[at]))
 
     def take_bypassed(self, bypassed: Mapping[str, Sequence[Bypass]]) -> None:
         """When free cards were active."""

@@ -1,0 +1,103 @@
+"""The law of bounds: whatever truly happened between the samples lies within `[lo, hi]`.
+
+The truth is continuous and made first; scrapes of it come with jitter, loss, silences and impossible values. A truth
+that is consistent with its samples changes a card at most once between two of them. Edges that only samples tell
+carry one interval of doubt, so a scrape that comes later than that may leave the truth outside by the difference.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from account.worlds import Traits, World, make_world, truth
+from gpuyield.account import Accounting, account
+from gpuyield.model.cells import CLASSES
+from gpuyield.model.declaration import Rules
+from gpuyield.model.waterfall import BUSY, UNALLOCATED
+from gpuyield.units import HOUR_MS, MINUTE_MS, Window
+
+RULES = Rules(idle_after_ms=10 * MINUTE_MS)
+GROUPS = dict.fromkeys(BUSY, "busy") | dict.fromkeys(UNALLOCATED, "unallocated")
+JITTER_MS = 8_000
+EXAMPLES = 40 if os.environ.get("GPUYIELD_LAWS") == "full" else 4
+
+KINDS = {
+    "times and samples": Traits(grid_ms=1, jitter_ms=JITTER_MS),
+    "times are printed": Traits(grid_ms=1, jitter_ms=JITTER_MS, times=1.0),
+    "only samples tell": Traits(grid_ms=1, jitter_ms=JITTER_MS, times=0.0),
+    "lost scrapes": Traits(grid_ms=1, jitter_ms=JITTER_MS, loss=0.02),
+    "silences": Traits(grid_ms=1, jitter_ms=JITTER_MS, times=1.0, outages=2),
+    "another interval": Traits(grid_ms=1, jitter_ms=JITTER_MS, interval_changes=True),
+    "impossible samples": Traits(grid_ms=1, jitter_ms=JITTER_MS, impossible=0.02),
+    "no labels": Traits(grid_ms=1, jitter_ms=JITTER_MS, labels=False),
+    "labels that lag": Traits(grid_ms=1, jitter_ms=JITTER_MS, lag_ms=90_000),
+}
+
+Scoped = tuple[str, str | None, int | None, str]
+"""Scope, team, hour, class."""
+
+
+def scopes(team: str | None, hour: int, group: str) -> list[Scoped]:
+    """The cluster, the team, the hour, and the team's hour."""
+    return [
+        ("cluster", None, None, group),
+        ("team", team, None, group),
+        ("hour", None, hour, group),
+        ("team and hour", team, hour, group),
+    ]
+
+
+def bounds(found: Accounting) -> dict[Scoped, tuple[int, int]]:
+    low: Counter[Scoped] = Counter()
+    high: Counter[Scoped] = Counter()
+    cells = found.cells
+    columns = (cells.from_ms, cells.owner, cells.gpu_class, cells.lo, cells.hi)
+    for at, owner, number, lo, hi in zip(*(column.tolist() for column in columns), strict=True):
+        team = cells.owners[owner].team if owner >= 0 else None
+        gpu_class = CLASSES[number]
+        for scope in scopes(team, at - at % HOUR_MS, GROUPS.get(gpu_class, gpu_class.value)):
+            low[scope] += lo
+            high[scope] += hi
+    return {scope: (low[scope], high[scope]) for scope in {*low, *high}}
+
+
+def late_scrapes_ms(world: World) -> int:
+    """How much all edges together may lie outside: a scrape comes at most two jitters later than one interval."""
+    edges = sum(3 * len(pod.slots) for pod in world.pods) + sum(4 * node.cards for node in world.nodes)
+    return edges * 2 * world.traits.jitter_ms
+
+
+def all_seen(world: World) -> bool:
+    """Whether each pod was there at some scrape; of one that came and went in a silence nobody knows the team."""
+    return all(any(pod.from_ms <= at < pod.gone_ms for at in world.state_times) for pod in world.pods)
+
+
+@pytest.mark.parametrize("name", KINDS)
+@given(seed=st.integers(0, 2**32 - 1))
+@settings(max_examples=EXAMPLES, deadline=None)
+def test_every_truth_behind_the_samples_lies_within_the_bounds(name: str, seed: int) -> None:
+    world = make_world(seed, KINDS[name])
+    window = Window(world.window.from_ms + 10 * MINUTE_MS, world.window.to_ms - 10 * MINUTE_MS)
+    right: Counter[Scoped] = Counter()
+    for (team, hour, group), gpu_ms in truth(world, RULES.idle_after_ms, window).items():
+        for scope in scopes(team, hour, group):
+            right[scope] += gpu_ms
+
+    with tempfile.TemporaryDirectory() as folder:
+        found = bounds(account(world.ledger(Path(folder)), window=window, rules=RULES))
+
+    slack_ms = late_scrapes_ms(world)
+    outside = {
+        scope: (found.get(scope, (0, 0)), right[scope])
+        for scope in {*found, *right}
+        if (scope[1] is None or all_seen(world))
+        and not found.get(scope, (0, 0))[0] - slack_ms <= right[scope] <= found.get(scope, (0, 0))[1] + slack_ms
+    }
+    assert outside == {}
