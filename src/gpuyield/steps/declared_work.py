@@ -1,19 +1,19 @@
 """The declared batch work as a planning problem: what is named, what waits and runs now, what comes again.
 
 Where no job file is named, the jobs with a deadline of the last 24 h are taken to come again in the next 24 h, with
-the run times that they (or their family) had; those that wait now are planned as they are.
+the run times that they (or their family) had, and those that their family declares for other flavors; those that wait
+now are planned as they are.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
-from statistics import median_high
 
-from gpuyield.account import ObservedJob, batch_capacity, observed_jobs
+from gpuyield.account import batch_capacity, observed_jobs
 from gpuyield.account.jobs import is_batch, resource_of
 from gpuyield.account.pods import Holding
 from gpuyield.declare.deadlines import deadline_ms
@@ -28,6 +28,7 @@ from gpuyield.model.job import Capacity, PlanJob, Problem, Shape, SourceFile
 from gpuyield.steps.evidence import Evidence
 from gpuyield.steps.plan import read_named_problem
 from gpuyield.steps.promises import JobKey, Promised
+from gpuyield.steps.run_shapes import longest_runs, own_shape, usual_shapes, with_declared
 from gpuyield.units import DAY_MS, HOUR_MS, Window, parse_moment
 
 
@@ -105,7 +106,8 @@ def last_seen_ms(evidence: Evidence) -> int:
 def _seen_work(evidence: Evidence, origin_ms: int, capacity: Capacity, running: tuple[PlanJob, ...]) -> Work:
     now_ms = last_seen_ms(evidence)
     ran = {(one.namespace, one.name): one for one in observed_jobs(evidence.accounting)}
-    usual = _usual_shapes(evidence, ran)
+    usual = usual_shapes(ran.values(), evidence.promises)
+    families = {one.name: one for one in evidence.setting.declaration.batch}
     waiting = _waiting(evidence, now_ms)
     planned: list[PlanJob] = []
     incomplete: list[str] = []
@@ -114,7 +116,8 @@ def _seen_work(evidence: Evidence, origin_ms: int, capacity: Capacity, running: 
         if promised.limit_ms is None:
             continue
         job = ran.get(key)
-        shape = _own_shape(job) or usual.get(promised.family or "") or usual.get(promised.workload)
+        shape = own_shape(job) or usual.get(promised.family or "") or usual.get(promised.workload)
+        shapes = with_declared(shape, families.get(promised.family or ""), capacity)
         made = []
         if key in waiting:
             made.append(_job(key, "waiting", promised, evidence, origin_ms, at_ms=None))
@@ -122,10 +125,10 @@ def _seen_work(evidence: Evidence, origin_ms: int, capacity: Capacity, running: 
             made.append(_job(key, "again", promised, evidence, origin_ms, at_ms=promised.created_ms + DAY_MS))
             again += 1
         for one in made:
-            if shape is None:
-                incomplete.append(one.id)
+            if shapes:
+                planned.append(replace(one, shapes=shapes))
             else:
-                planned.append(_shaped(one, shape))
+                incomplete.append(one.id)
     if not planned and not incomplete:
         return Work(problem=None)
     gaps = []
@@ -137,31 +140,6 @@ def _seen_work(evidence: Evidence, origin_ms: int, capacity: Capacity, running: 
         gaps.append(Gap(reason=reason, where="jobs"))
     problem = _problem(evidence, origin_ms, (*planned, *running), capacity, ())
     return Work(problem=problem, incomplete=tuple(incomplete), gaps=tuple(gaps))
-
-
-def _usual_shapes(evidence: Evidence, ran: Mapping[JobKey, ObservedJob]) -> dict[str, Shape]:
-    """The middle run of each family, and of each workload, that has ended."""
-    groups: dict[str, list[ObservedJob]] = defaultdict(list)
-    for key, job in ran.items():
-        if job.ended_ms is None:
-            continue
-        promised = evidence.promises.jobs.get(key)
-        for name in {job.workload, *([promised.family] if promised and promised.family else [])}:
-            groups[name].append(job)
-    found = {}
-    for name, jobs in groups.items():
-        middle = median_high(job.run_ms for job in jobs)
-        chosen = next(job for job in jobs if job.run_ms == middle)
-        shape = _own_shape(chosen)
-        if shape is not None:
-            found[name] = shape
-    return found
-
-
-def _own_shape(job: ObservedJob | None) -> Shape | None:
-    if job is None or job.ended_ms is None:
-        return None
-    return Shape(flavor=job.flavor, demand={resource_of(job.flavor): job.gpus}, duration_ms=max(1, job.run_ms))
 
 
 def _waiting(evidence: Evidence, now_ms: int) -> set[JobKey]:
@@ -206,13 +184,9 @@ def _moved(written: Deadline | None, created_ms: int, milestones: Mapping[str, i
     return None if written is None else deadline_ms(written, created_ms=created_ms, milestones=milestones)
 
 
-def _shaped(job: PlanJob, shape: Shape) -> PlanJob:
-    return replace(job, shapes=(shape,))
-
-
 def _running(evidence: Evidence, origin_ms: int, capacity: Capacity) -> tuple[PlanJob, ...]:
     """Batch jobs that hold GPUs now: they keep them for as long as their family ran at most, else for a day."""
-    longest = _longest_runs(observed_jobs(evidence.accounting))
+    longest = longest_runs(observed_jobs(evidence.accounting), evidence.promises)
     now_ms = last_seen_ms(evidence)
     held: dict[tuple[str, str, str], list[Holding]] = defaultdict(list)
     for holding in evidence.accounting.pods.holdings:
@@ -225,7 +199,9 @@ def _running(evidence: Evidence, origin_ms: int, capacity: Capacity) -> tuple[Pl
         if resource not in capacity.steps:
             continue
         began = min(one.from_ms for one in pods) - origin_ms
-        known = longest.get(pods[0].owner.workload)
+        workload = pods[0].owner.workload
+        promised = evidence.promises.jobs.get((namespace, name))
+        known = longest.get((promised.family if promised else None) or workload, longest.get(workload))
         until = max(began + known, HOUR_MS) if known is not None else DAY_MS
         shape = Shape(
             flavor=resource.removeprefix("gpu/") if resource != "gpu" else None,
@@ -239,18 +215,10 @@ def _running(evidence: Evidence, origin_ms: int, capacity: Capacity) -> tuple[Pl
                 release_ms=began,
                 started_ms=began,
                 team=pods[0].owner.team,
-                family=pods[0].owner.workload,
+                family=workload,
             )
         )
     return tuple(found)
-
-
-def _longest_runs(jobs: Iterable[ObservedJob]) -> dict[str, int]:
-    longest: dict[str, int] = {}
-    for one in jobs:
-        if one.ended_ms is not None:
-            longest[one.workload] = max(longest.get(one.workload, 0), one.run_ms)
-    return longest
 
 
 def has_other_work(evidence: Evidence) -> bool:

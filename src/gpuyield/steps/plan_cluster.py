@@ -15,8 +15,6 @@ from gpuyield.steps.observed import conditional_answer
 from gpuyield.steps.plan import deadline
 from gpuyield.steps.setting import chosen_window, read_setting
 
-_WINDOW = "7d"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterWork:
@@ -46,7 +44,8 @@ def cluster_work(
             fix="Add --gpus N or --capacity FILE, or run gpuyield collect first.",
         )
     setting = read_setting(file, ledger_root)
-    evidence = gather(setting, chosen_window(setting, window=_WINDOW, begin=None, end=None))
+    # The window that a decision looks at by default, so that both plan the same work.
+    evidence = gather(setting, chosen_window(setting, window=None, begin=None, end=None))
     work = declared_work(evidence, Asked(jobs=jobs, origin=origin))
     named = Gap(reason="It declares a deadline, but nothing tells how long it runs: it is not planned.", where="jobs")
     gaps = (*work.gaps, *(replace(named, where=job) for job in work.incomplete))
