@@ -73,6 +73,43 @@ def test_stdout_is_only_the_answer_and_the_next_command_goes_to_stderr(console: 
     assert quiet.err == ""
 
 
+def test_a_missing_job_file_is_no_missing_declaration(console: Console) -> None:
+    done = console.run("plan", "--jobs", "nofile.yaml", *NIGHT)
+
+    assert (done.code, done.err) == (2, "nofile.yaml: no such file. Check the path.\n")
+
+
+def test_a_quiet_screen_has_no_next_command(console: Console, jobs: Path) -> None:
+    command = ("plan", "--jobs", jobs.name, *NIGHT)
+
+    loud, quiet = console.run(*command), console.run(*command, "--quiet")
+
+    assert loud.out.startswith(quiet.out)
+    assert "Next: " in loud.out
+    assert "Next: " not in quiet.out + quiet.err
+
+
+def test_after_what_if_comes_the_plan_of_the_same_files(console: Console, jobs: Path) -> None:
+    done = console.run("what-if", "--jobs", jobs.name, *NIGHT, "--drop", "c", "--drop", "d")
+
+    assert f"Next: gpuyield plan --jobs {jobs.name} --gpus 4 --origin 2026-11-30T21:00:00Z " in done.out
+
+
+def test_a_job_is_explained_from_a_plan_and_from_a_decision(console: Console, jobs: Path) -> None:
+    for verb in ("plan", "decide"):
+        console.run(verb, "--jobs", jobs.name, *NIGHT, "--out", f"{verb}.json")
+
+    from_plan, from_decision = (
+        console.run("explain", "a", "--document", f"{verb}.json") for verb in ("plan", "decide")
+    )
+    unknown = console.run("explain", "nobody", "--document", "decide.json")
+
+    assert from_plan.out.splitlines()[:3] == from_decision.out.splitlines()[:3]
+    assert from_plan.out.startswith("a runs ")
+    assert (unknown.code, unknown.out) == (2, "")
+    assert "more." in unknown.err
+
+
 def test_a_plan_is_verified_from_the_file_beside_it_and_from_the_ledger(console: Console, jobs: Path) -> None:
     console.run("plan", "--jobs", jobs.name, *NIGHT, "--out", "night.json")
 

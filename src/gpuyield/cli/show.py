@@ -27,7 +27,7 @@ def show(answer: Answer, output: Output, *, quiet: bool = False) -> None:
         case Output.MARKDOWN:
             out(as_markdown(answer))
         case Output.TABLE:
-            _screen(answer)
+            _screen(answer, quiet=quiet)
             return
     if not quiet:
         for line in _next_lines(answer.next):
@@ -78,7 +78,7 @@ def as_markdown(answer: Answer) -> str:
     return "\n\n".join(blocks)
 
 
-def _screen(answer: Answer) -> None:
+def _screen(answer: Answer, *, quiet: bool) -> None:
     if answer.text is not None:
         sys.stdout.write(answer.text if answer.text.endswith("\n") else f"{answer.text}\n")
         return
@@ -95,7 +95,7 @@ def _screen(answer: Answer) -> None:
         out()
         for note in answer.notes:
             out(printable(note))
-    if answer.next:
+    if answer.next and not quiet:
         out()
         for line in _next_lines(answer.next):
             out(line)

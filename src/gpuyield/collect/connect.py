@@ -110,7 +110,7 @@ def resolve(
         raise DeclarationError(
             f'"{declared.service}" is not a service.',
             where=f"{declared_at}.service",
-            fix="Write namespace/name:port, such as monitoring/prometheus-operated:9090.",
+            fix="Write namespace/name:port, such as monitoring/prometheus-operated:9090, or a url: http://127.0.0.1:9090.",
         )
     cluster = find_cluster(context, environment=environment, home=home)
     namespace, path = service["namespace"], (service["path"] or "").rstrip("/")

@@ -36,7 +36,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
         return f'Did you mean "{next(name for name in names if name.lower() == near[0])}"?'
     if not names:
         return "There is none."
-    return f"Known: {', '.join(names[:12])}{', ...' if len(names) > 12 else ''}."
+    return f"Known: {', '.join(names[:12])}{f' and {len(names) - 12:,} more' if len(names) > 12 else ''}."
 
 
 def parse_text(text: str, *, label: str) -> str:

@@ -36,7 +36,7 @@ def load_declaration(path: Path, *, known_flavors: Collection[str] | None = None
     Raises:
         DeclarationError: The file cannot be read, or anything in it is wrong; all mistakes at once.
     """
-    return parse_declaration(read_file(path), file=str(path), known_flavors=known_flavors)
+    return parse_declaration(read_file(path, absent=_DRAFT), file=str(path), known_flavors=known_flavors)
 
 
 def parse_declaration(data: bytes, *, file: str, known_flavors: Collection[str] | None = None) -> Declaration:
@@ -62,8 +62,11 @@ def parse_declaration(data: bytes, *, file: str, known_flavors: Collection[str] 
     return build_declaration(filled, path=file, sha256=hashlib.sha256(data).hexdigest())
 
 
-def read_file(path: Path) -> bytes:
-    """The bytes of a file that a person named.
+_DRAFT = "gpuyield init drafts a gpuyield.yaml; -f names another."
+
+
+def read_file(path: Path, *, absent: str = "Check the path.") -> bytes:
+    """The bytes of a file that a person named; `absent` is what to do where there is none.
 
     Raises:
         DeclarationError: It cannot be read.
@@ -71,9 +74,7 @@ def read_file(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except FileNotFoundError as err:
-        raise DeclarationError(
-            "no such file.", where=str(path), fix="gpuyield init drafts a gpuyield.yaml; -f names another."
-        ) from err
+        raise DeclarationError("no such file.", where=str(path), fix=absent) from err
     except (OSError, ValueError) as err:
         reason = err.strerror if isinstance(err, OSError) and err.strerror else str(err)
         raise DeclarationError(f"the file cannot be read: {reason}.", where=str(path), fix="Check the path.") from err

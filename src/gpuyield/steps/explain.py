@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any  # Documents are JSON.
 
 from gpuyield.declare.values import did_you_mean
 from gpuyield.errors import DeclarationError
@@ -20,19 +21,15 @@ def explain_answer(*, what: str, document: Path | None, file: Path, ledger_root:
     found = [(path, read_json(path)) for path in named if document is not None or path.is_file()]
     names: list[str] = []
     for path, one in found:
-        if one["schema"].startswith("gpuyield/plan/"):
-            jobs = {str(job["id"]): job for job in one["jobs"]}
-            names += list(jobs)
-            match = _by_name(what, list(jobs))
-            if match is not None:
-                place = inputs_path(path)
-                inputs = read_json(place) if place.is_file() else None
-                return explain_job(one, inputs, match, zone=zone, path=str(path))
-        if one["schema"].startswith("gpuyield/decide/"):
-            levers = [str(lever["lever"]) for lever in one.get("levers") or ()]
-            names += levers
-            if what in levers:
-                return explain_lever(one, what, path=str(path))
+        levers = [str(lever["lever"]) for lever in one.get("levers") or ()]
+        if what in levers:
+            return explain_lever(one, what, path=str(path))
+        plan = _plan_of(one)
+        jobs = [str(job["id"]) for job in plan["jobs"]] if plan else []
+        match = _by_name(what, jobs)
+        if plan and match is not None:
+            return explain_job(plan, _plan_inputs(path), match, zone=zone, path=str(path))
+        names += [*levers, *jobs]
     names += known_figures()
     if what in known_figures():
         return explain_figure(what)
@@ -42,6 +39,23 @@ def explain_answer(*, what: str, document: Path | None, file: Path, ledger_root:
         where="gpuyield explain",
         fix=did_you_mean(what, names) if found else "Name a plan or decision with --document FILE.",
     )
+
+
+def _plan_of(document: dict[str, Any]) -> dict[str, Any] | None:
+    """The plan that a document is, or that a decision rests on."""
+    if document["schema"].startswith("gpuyield/plan/"):
+        return document
+    plan: dict[str, Any] | None = (document.get("certificate") or {}).get("plan")
+    return plan
+
+
+def _plan_inputs(path: Path) -> dict[str, Any] | None:
+    """The canonical inputs of a document's plan, where they lie beside it."""
+    place = inputs_path(path)
+    if not place.is_file():
+        return None
+    inputs = read_json(place)
+    return inputs if "jobs" in inputs else inputs.get("plan")
 
 
 def _by_name(what: str, jobs: list[str]) -> str | None:

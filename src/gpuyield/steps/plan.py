@@ -79,13 +79,14 @@ def plan_answer(
         planned.document,
         zone=parse_zone(declared.reporting_zone),
         path=str(out) if out else None,
-        again=_command_line(jobs, capacity, gpus, origin),
+        again=command_line(jobs, capacity, gpus, origin),
         gaps=gaps,
         exit_code=GATE_FAILED if failed else 0,
     )
 
 
-def _command_line(jobs: Path | None, capacity: Path | None, gpus: int | None, origin: str | None) -> str:
+def command_line(jobs: Path | None, capacity: Path | None, gpus: int | None, origin: str | None) -> str:
+    """The command that makes this plan."""
     given = (("--jobs", jobs), ("--capacity", capacity), ("--gpus", gpus), ("--origin", origin))
     return " ".join(
         ["gpuyield plan", *(f"{name} {shlex.quote(str(value))}" for name, value in given if value is not None)]

@@ -18,7 +18,7 @@ from gpuyield.model.declaration import Declaration
 from gpuyield.model.job import Capacity, PlanJob, Problem
 from gpuyield.report.answer import Answer
 from gpuyield.report.screens.what_if import what_if_answer as answer_of
-from gpuyield.steps.plan import make, read_named_problem
+from gpuyield.steps.plan import command_line, make, read_named_problem
 from gpuyield.steps.setting import read_declaration
 from gpuyield.units import parse_zone
 
@@ -60,6 +60,7 @@ def what_if_answer(
         make(before, seed=seed, time_limit=_TIME_LIMIT).document,
         make(changed, seed=seed, time_limit=_TIME_LIMIT).document,
         zone=parse_zone(declared.reporting_zone),
+        again=command_line(jobs, capacity, base_gpus, origin),
     )
 
 

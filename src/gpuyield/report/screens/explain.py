@@ -61,6 +61,12 @@ FIGURES: Mapping[str, tuple[str, str]] = {
     ),
 }
 
+PROVENANCE_WORDS: Mapping[str, str] = {
+    "here": "measured on this cluster",
+    "elsewhere": "measured on another cluster",
+    "modelled": "modelled, not measured",
+}
+
 
 def known_figures() -> list[str]:
     """Figures that can be explained."""
@@ -150,9 +156,11 @@ def explain_lever(decision: Document, name: str, *, path: str) -> Answer:
         money = money_words(lever.get("money_per_month"))
         if money:
             lines.append(f"Worth {money} a month.")
-        for field, words in (("risk", "Risk"), ("undo", "Undo"), ("provenance", "Evidence")):
+        for field, words in (("risk", "Risk"), ("undo", "Undo")):
             if lever.get(field):
                 lines.append(f"{words}: {lever[field]}")
+        if lever.get("provenance"):
+            lines.append(f"Evidence: {PROVENANCE_WORDS.get(lever['provenance'], lever['provenance'])}.")
     return Answer(
         document={"schema": schema_name("explain"), "what": name, "levers": [dict(lever) for lever in found]},
         headline=tuple(lines),

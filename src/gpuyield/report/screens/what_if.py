@@ -12,8 +12,8 @@ from gpuyield.report.tables import Cell, Column, Kind, Table, format_local
 from gpuyield.units import parse_instant
 
 
-def what_if_answer(before: Document, after: Document, *, zone: ZoneInfo) -> Answer:
-    """Both plans side by side."""
+def what_if_answer(before: Document, after: Document, *, zone: ZoneInfo, again: str) -> Answer:
+    """Both plans side by side; `again` is the command that makes the plan without the changes."""
     changed = changes(before, after)
     first = (after.get("explanation") or [""])[0]
     headline = f"{before['status']} before, {after['status']} with the changes."
@@ -28,7 +28,7 @@ def what_if_answer(before: Document, after: Document, *, zone: ZoneInfo) -> Answ
         tables=(_summary(before, after), *([_changes_table(changed, zone)] if changed else [])),
         csv=_changes_table(changed, zone),
         notes=() if changed else ("No job changes.",),
-        next=(Next(command="gpuyield plan", why="make the plan with these changes"),),
+        next=(Next(command=again, why="the plan as it is; edit the files to keep a change"),),
     )
 
 
