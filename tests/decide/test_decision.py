@@ -75,7 +75,7 @@ def test_four_jobs_due_at_two_need_no_purchase() -> None:
         "For the declared batch work: no GPU purchase needed.",
         "4 of 4 GPUs suffice; starting all at once would take 8 GPUs.",
     )
-    assert document["levers"][0]["change"] == "Start 2 of 4 jobs later than at once: 4 GPUs at a time instead of 8."
+    assert document["levers"][0]["change"] == "Start 2 of 4 jobs later than at once: 4 GPUs at most instead of 8."
     assert document["certificate"]["claim"] == "met"
 
 

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from gpuyield.model.waterfall import GpuClass
-from gpuyield.report.sentences import account_headline, count, idle_sentence, listed, percent, window_words
+from gpuyield.report.sentences import account_headline, count, idle_sentence, listed, percent, percents, window_words
 from gpuyield.units import HOUR_MS, Window, parse_instant
 from report.samples import WINDOW, account, waterfall
 
@@ -53,6 +53,20 @@ def test_who_holds_idle_gpus_is_named() -> None:
 )
 def test_a_percentage_never_hides_something_or_feigns_all(part: int, whole: int, text: str) -> None:
     assert percent(part, whole) == text
+
+
+@pytest.mark.parametrize(
+    ("parts", "whole", "texts"),
+    [
+        ([94, 15, 117], 1000, ["9 %", "2 %", "12 %"]),
+        ([290, 50, 70], 1000, ["29 %", "5 %", "7 %"]),
+        ([3, 0, 397], 1000, ["less than 1 %", "0 %", "40 %"]),
+        ([1000, 0], 1000, ["100 %", "0 %"]),
+        ([0, 0], 0, ["0 %", "0 %"]),
+    ],
+)
+def test_percentages_of_parts_add_up_to_that_of_their_sum(parts: list[int], whole: int, texts: list[str]) -> None:
+    assert percents(parts, whole) == texts
 
 
 def test_lists_are_cut_with_a_count() -> None:

@@ -55,9 +55,8 @@ def _if_fewer(plan: Plan) -> tuple[FlipPoint, ...]:
             "needed": need.needed,
             "lower_bound": need.lower_bound,
         }
-        sentence = (
-            f"For this work the answer holds down to {gpus(need.needed, need.resource)}, {spare} fewer than today"
-        )
+        left = f"{spare:,} fewer than batch work has today" if spare else "all that batch work has today"
+        sentence = f"For this work the answer holds down to {gpus(need.needed, need.resource)}, {left}"
         if need.lower_bound:
             sentence += f"; with fewer than {need.lower_bound} it is proven not to"
         found.append(FlipPoint(what="capacity", sentence=f"{sentence}.", figures=figures))

@@ -15,7 +15,7 @@ from gpuyield.report.sections.gaps import gaps_section
 from gpuyield.report.sections.holders import holders_section
 from gpuyield.report.sections.levers import levers_section
 from gpuyield.report.sections.mind import mind_section
-from gpuyield.report.sections.plan import at_once_bars, peak, plan_section
+from gpuyield.report.sections.plan import at_once_bars, peaks, plan_section
 from gpuyield.report.sections.queue import queue_section
 from gpuyield.report.sections.teams import teams_section
 from gpuyield.report.sections.waterfall import waterfall_section
@@ -83,7 +83,7 @@ def _figures(facts: Facts) -> list[Figure]:
     if facts.plan_inputs is not None and facts.plan is not None:
         needed = _sum(facts.plan, "needed")
         available = _sum(facts.plan, "available")
-        once = peak(at_once_bars(facts.plan_inputs))
+        once = peaks(at_once_bars(facts.plan_inputs))
         if needed is not None:
             figures.append(
                 Figure(

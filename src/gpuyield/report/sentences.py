@@ -8,7 +8,7 @@ from decimal import Decimal
 
 from gpuyield.model.waterfall import ALLOCATED, BUSY, LOST, UNJUDGED, Account, GpuClass, Waterfall
 from gpuyield.report.tables import format_hours
-from gpuyield.units import HOUR_MS, Window
+from gpuyield.units import HOUR_MS, Window, round_parts
 
 
 def count(number: int, one: str, many: str | None = None) -> str:
@@ -35,6 +35,17 @@ def percent(part: int, whole: int) -> str:
     if shown == 100 and part < whole:
         return "over 99 %"
     return f"{shown} %"
+
+
+def percents(parts: Sequence[int], whole: int) -> list[str]:
+    """Whole percentages of parts, rounded so that they add up to that of their sum; none that is not zero is 0 %."""
+    if not whole:
+        return ["0 %" for _ in parts]
+    rounded = round_parts([Decimal(part) * 100 / Decimal(whole) for part in parts], places=0)
+    return [
+        percent(part, whole) if part * 100 < whole or part == whole else f"{share} %"
+        for part, share in zip(parts, rounded, strict=True)
+    ]
 
 
 def gpu_hours(gpu_ms: int) -> str:
@@ -70,9 +81,10 @@ def account_headline(account: Account, *, judged: bool) -> str:
             f"Busy {percent(fall.gpu_ms(*BUSY), capacity)}, not judged yet: import outcomes or name a check "
             "(gpuyield outcomes import --help)."
         )
+    parts = [fall.gpu_ms(GpuClass.PRODUCTIVE), fall.gpu_ms(*LOST), fall.gpu_ms(*UNJUDGED)]
+    productive, lost, unjudged = percents(parts, capacity)
     return (
-        f"Productive {percent(fall.gpu_ms(GpuClass.PRODUCTIVE), capacity)} of capacity, "
-        f"lost {percent(fall.gpu_ms(*LOST), capacity)}, not judged {percent(fall.gpu_ms(*UNJUDGED), capacity)}; "
+        f"Productive {productive} of capacity, lost {lost}, not judged {unjudged}; "
         f"busy {percent(fall.gpu_ms(*BUSY), capacity)}."
     )
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from decimal import Decimal
+from itertools import accumulate
 
 from gpuyield.decide.case import MET, Case
 from gpuyield.decide.money import flavor_of_resource, is_gpu, monthly
@@ -49,7 +51,7 @@ def _change(case: Case, later: int, spare: dict[str, int]) -> str:
         return f"Run the batch work in the planned order{rest}."
     peak = sum(number for resource, number in plan.peak_if_started_at_once.items() if is_gpu(resource))
     held = _peak(problem, plan)
-    instead = f": {held} GPUs at a time instead of {peak}" if peak > held else ""
+    instead = f": {held:,} GPUs at most instead of {peak:,}" if peak > held else ""
     return f"Start {later:,} of {counted(len(problem.jobs), 'job')} later than at once{instead}{rest}."
 
 
@@ -71,16 +73,13 @@ def _held_back(problem: Problem, plan: Plan) -> int:
 
 
 def _peak(problem: Problem, plan: Plan) -> int:
+    """The most GPUs of each flavor that the plan holds at once, in all: what starting at once is told in, too."""
     jobs = {job.id: job for job in problem.jobs}
-    changes: list[tuple[int, int]] = []
+    changes: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for one in plan.jobs:
         if one.run is None:
             continue
-        shape = jobs[one.id].shapes[one.run.shape]
-        held = sum(amount for resource, amount in shape.demand.items() if is_gpu(resource))
-        changes += [(one.run.start_ms, held), (one.run.end_ms, -held)]
-    level = highest = 0
-    for _, change in sorted(changes):
-        level += change
-        highest = max(highest, level)
-    return highest
+        for resource, amount in jobs[one.id].shapes[one.run.shape].demand.items():
+            if is_gpu(resource):
+                changes[resource] += [(one.run.start_ms, amount), (one.run.end_ms, -amount)]
+    return sum(max(accumulate((change for _, change in sorted(found)), initial=0)) for found in changes.values())

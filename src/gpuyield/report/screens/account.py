@@ -71,6 +71,7 @@ def rows_table(account: Account, *, judged: bool, zone: tzinfo) -> Table:
             (
                 *(NOBODY if row.key.get(name) is None else str(row.key[name]) for name in account.by),
                 fall.gpu_ms(*ALLOCATED),
+                fall.gpu_ms(GpuClass.STARTING),
                 fall.gpu_ms(GpuClass.IDLE_HELD),
                 fall.gpu_ms(GpuClass.UNDERUSED),
                 fall.gpu_ms(GpuClass.UNOBSERVED),
@@ -85,6 +86,7 @@ def rows_table(account: Account, *, judged: bool, zone: tzinfo) -> Table:
         columns=(
             *(Column(name, name) for name in account.by),
             Column("allocated_gpu_ms", "allocated", Kind.GPU_TIME),
+            Column("starting_gpu_ms", "starting", Kind.GPU_TIME),
             Column("idle_held_gpu_ms", "idle, held", Kind.GPU_TIME),
             Column("underused_gpu_ms", "underused", Kind.GPU_TIME),
             Column("unobserved_gpu_ms", "unobserved", Kind.GPU_TIME),

@@ -7,10 +7,12 @@ from decimal import Decimal
 from typing import Any  # Documents are JSON.
 from zoneinfo import ZoneInfo
 
+from gpuyield.model.evidence import Gap
 from gpuyield.report.answer import Answer, Next
 from gpuyield.report.facts import Document
-from gpuyield.report.sentences import count
+from gpuyield.report.screens.account import gap_notes
 from gpuyield.report.tables import Cell, Column, Kind, Table
+from gpuyield.units import Window, parse_instant
 
 STATUS_WORDS: Mapping[str, str] = {
     "not_needed": "No purchase needed",
@@ -105,9 +107,11 @@ def decide_answer(decision: Document, *, zone: ZoneInfo, path: str | None, exit_
     if experiment:
         notes.append(f"To know more: {experiment['sentence']} ({experiment['command']})")
     gaps = decision.get("gaps") or []
-    notes += [f"gap: {_gap_words(gap)}" for gap in gaps[:_SHOWN_GAPS]]
-    if len(gaps) > _SHOWN_GAPS:
-        notes.append(f"{count(len(gaps) - _SHOWN_GAPS, 'more gap')}: -o json lists all.")
+    # What the decision itself lacks comes before what single nodes lack.
+    found = [_gap(gap) for gap in gaps]
+    own = tuple(gap for gap in found if gap.window is None)
+    rest = tuple(gap for gap in found if gap.window is not None)
+    notes += [*gap_notes(own, zone=zone), *gap_notes(rest, zone=zone, most=_SHOWN_GAPS)]
     steps = [Next(command="gpuyield report --out report.html", why="one page for all of it")]
     if path:
         steps.insert(0, Next(command=f"gpuyield verify {path}", why="check the proof again, from the inputs alone"))
@@ -134,8 +138,14 @@ def decide_answer(decision: Document, *, zone: ZoneInfo, path: str | None, exit_
     )
 
 
-_SHOWN_GAPS = 5
+_SHOWN_GAPS = 3
 
 
-def _gap_words(gap: Mapping[str, Any]) -> str:
-    return f"{gap['where']}: {gap['reason']}" if gap.get("where") else str(gap["reason"])
+def _gap(gap: Mapping[str, Any]) -> Gap:
+    window = gap.get("window")
+    return Gap(
+        reason=str(gap["reason"]),
+        where=str(gap.get("where") or ""),
+        window=Window(parse_instant(window["from"]), parse_instant(window["to"])) if window else None,
+        gpu_ms=gap.get("gpu_ms"),
+    )

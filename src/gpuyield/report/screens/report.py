@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from gpuyield.report.answer import Answer, Next
-from gpuyield.report.page import Page
+from gpuyield.report.page import Figure, Page
 from gpuyield.report.twin import page_document
 
 
 def report_answer(page: Page, *, path: str | None) -> Answer:
     """Headline, figures and the first tables; where the page was written to."""
-    figures = tuple(f"{one.label}: {one.value}{' ' + one.note if one.note else ''}" for one in page.figures)
+    figures = tuple(figure_line(one) for one in page.figures)
     tables = [table for section in page.sections for table in section.tables[: section.open_tables]]
     steps = [Next(command=step.command, why=step.why) for step in page.next]
     if path is None:
@@ -20,3 +20,11 @@ def report_answer(page: Page, *, path: str | None) -> Answer:
         tables=tuple(tables),
         next=tuple(steps),
     )
+
+
+def figure_line(figure: Figure) -> str:
+    """`Busy: 23 % of capacity`, `Held idle: 2,255 GPU-hours (10 GPUs at the end of the window)`."""
+    line = f"{figure.label}: {figure.value}"
+    if not figure.note or figure.note.startswith(("of ", "(")):
+        return f"{line} {figure.note}".rstrip()
+    return f"{line} ({figure.note})"

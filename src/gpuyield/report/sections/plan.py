@@ -108,6 +108,11 @@ def peak(bars: Sequence[Bar]) -> int:
     return max((gpus for _, gpus in profile(bars)), default=0)
 
 
+def peaks(bars: Sequence[Bar]) -> int:
+    """The most GPUs of each resource held at once, in all: one kind of GPU does not stand in for another."""
+    return sum(peak([bar for bar in bars if bar.resource == resource]) for resource in {bar.resource for bar in bars})
+
+
 def profile(bars: Sequence[Bar]) -> list[tuple[int, int]]:
     """GPUs held over time as steps `(from_ms, gpus)`, ending with 0."""
     changes: dict[int, int] = {}
@@ -127,7 +132,7 @@ def _finding(plan: Document, at_once: Sequence[Bar]) -> str:
     met = sum(1 for job in with_deadline if job["status"] in ("planned", "late"))
     gpus = plan.get("gpus") or {}
     available = sum(int(one["available"]) for one in gpus.values() if one.get("available") is not None)
-    started = peak(at_once)
+    started = peaks(at_once)
     if plan["status"] == "infeasible":
         return f"{len(with_deadline) - met} of {count(len(with_deadline), 'deadline')} cannot be met: that is proven"
     if plan["status"] == "unknown":
