@@ -485,7 +485,7 @@ class _Walk:
     def _was_held(self, device: Device, seen: int, at: int) -> bool:
         """A sample taken while somebody held the card, or may have, says nothing of the time after."""
         before = [pod for pod in self.pods if pod.node == device.node and pod.from_ms <= at and seen < pod.to_ms <= at]
-        return any(self._named(device, pod) or self._lacks(pod) for pod in before)
+        return any(self._named(device, pod) or self._lacks(pod) or self._part(pod, at) != 1 for pod in before)
 
     def _lacks(self, pod: Pod) -> bool:
         return sum(self._named(device, pod) for device in self.devices) < pod.devices

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from typing import Any  # arrays of mixed types
+from typing import Any, NamedTuple  # Any: arrays of mixed types
 
 import numpy as np
 import numpy.typing as npt
@@ -25,8 +25,7 @@ UNKNOWN_PPB = -1
 _BEST_FIRST = tuple(Activity)
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceKey:
+class DeviceKey(NamedTuple):
     """A card by UUID, and its MIG instance ("" for the whole card)."""
 
     card: str
@@ -310,19 +309,19 @@ def _without_stuck_measures(
     ledger: Ledger, days: Sequence[str], catalogue: _Catalogue, devices: list[Device], idle_after_ms: int
 ) -> tuple[list[Device], list[Gap]]:
     """The devices with the coarse measure in place of one that is stuck at 0, and a gap for each of them."""
-    doubtful = {one.key for one in devices if one.key in catalogue.with_coarse and _longest_zero(one) >= idle_after_ms}
+    doubtful = [one.key for one in devices if one.key in catalogue.with_coarse and _longest_zero(one) >= idle_after_ms]
     if not doubtful:
         return devices, []
-    rows = _samples(ledger, days, catalogue.coarse_ids(doubtful))
-    series_key = np.array([list(doubtful).index(catalogue.key_of[int(n)]) for n in np.unique(rows["series"])])
+    rows = _samples(ledger, days, catalogue.coarse_ids(set(doubtful)))
+    position = {key: at for at, key in enumerate(doubtful)}
+    numbers, series = np.unique(rows["series"], return_inverse=True)
+    device = np.array([position[catalogue.key_of[int(number)]] for number in numbers], dtype=np.int64)[series]
+    order = np.lexsort((rows["ts_ms"], device))
+    bounds = np.searchsorted(device[order], np.arange(len(doubtful) + 1))
     coarse: dict[DeviceKey, tuple[Ints, npt.NDArray[np.float64]]] = {}
-    if len(rows["series"]):
-        device = series_key[np.searchsorted(np.unique(rows["series"]), rows["series"])]
-        order = np.lexsort((rows["ts_ms"], device))
-        bounds = np.searchsorted(device[order], np.arange(len(doubtful) + 1))
-        for at, key in enumerate(doubtful):
-            mine = order[bounds[at] : bounds[at + 1]]
-            coarse[key] = (rows["ts_ms"][mine], rows["value"][mine])
+    for at, key in enumerate(doubtful):
+        mine = order[bounds[at] : bounds[at + 1]]
+        coarse[key] = (rows["ts_ms"][mine], rows["value"][mine])
     mended, gaps = [], []
     for one in devices:
         new, window = _without_stuck(one, *coarse[one.key], idle_after_ms) if one.key in coarse else (one, None)
