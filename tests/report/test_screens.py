@@ -7,6 +7,7 @@ import pytest
 from gpuyield.report.page import Figure
 from gpuyield.report.screens.account import rows_table
 from gpuyield.report.screens.decide import decide_answer
+from gpuyield.report.screens.doctor import LEDGER, Check, Diagnosis, State, doctor_answer
 from gpuyield.report.screens.report import figure_line
 from gpuyield.report.sections.plan import Bar, peak, peaks
 from report.samples import BERLIN, account, decision
@@ -56,3 +57,11 @@ def test_what_the_decision_lacks_comes_before_what_nodes_lack() -> None:
         *(f"gap: node-{at}: silent (27 Nov 21:34 to 27 Nov 21:46, 12 m), 1.0 GPU-hours" for at in range(3)),
         "gap: 6 more gaps: -o json lists all.",
     ]
+
+
+def test_after_a_collected_ledger_the_doctor_sends_nobody_to_collect() -> None:
+    collected = doctor_answer(Diagnosis(checks=[Check(what=LEDGER, found="10 d")]))
+    empty = doctor_answer(Diagnosis(checks=[Check(what=LEDGER, state=State.MISSING, found="nothing")]))
+
+    assert collected.next[0].command == "gpuyield account --by team"
+    assert empty.next[0].command.startswith("gpuyield collect ")

@@ -109,7 +109,18 @@ def test_a_cell_is_read_by_its_kind(value: Cell, kind: Kind, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("length_ms", "text"),
-    [(0, "0s"), (800, "800ms"), (59_999, "1 m"), (3_600_000, "1 h"), (273_600_000, "3 d 4 h"), (-60_000, "-1 m")],
+    [
+        (0, "0s"),
+        (800, "800ms"),
+        (59_999, "1 m"),
+        (3_600_000, "1 h"),
+        (3_599_000, "59 m 59 s"),
+        (273_600_000, "3 d 4 h"),
+        (863_997_835, "10 d"),
+        (20_998_000, "5 h 50 m"),
+        (86_399_000, "1 d"),
+        (-60_000, "-1 m"),
+    ],
 )
-def test_a_span_has_at_most_two_units(length_ms: int, text: str) -> None:
+def test_a_span_has_at_most_two_units_the_second_rounded(length_ms: int, text: str) -> None:
     assert format_span(length_ms) == text

@@ -121,18 +121,20 @@ def format_local(at_ms: int, zone: tzinfo = UTC) -> str:
 
 
 def format_span(length_ms: int) -> str:
-    """A length of time with at most two units: `3 d 4 h`, `2 h 5 m`."""
+    """A length of time with at most two units, the second one rounded: `3 d 4 h`, `2 h 5 m`."""
     if length_ms < 0:
         return f"-{format_span(-length_ms)}"
     if length_ms < 1000:
         return format_duration(length_ms)
     seconds = round(length_ms / 1000)
+    finest = 3600 if seconds >= 86_400 else 60 if seconds >= 3600 else 1
+    seconds = (seconds + finest // 2) // finest * finest
     parts = []
     for unit, size in (("d", 86_400), ("h", 3600), ("m", 60), ("s", 1)):
         count, seconds = divmod(seconds, size)
-        parts.append((count, unit))
-    first = next(at for at, (count, _) in enumerate(parts) if count)
-    return " ".join(f"{count} {unit}" for count, unit in parts[first : first + 2] if count)
+        if count:
+            parts.append(f"{count} {unit}")
+    return " ".join(parts)
 
 
 def printable(text: str) -> str:

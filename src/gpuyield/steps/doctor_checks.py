@@ -11,7 +11,7 @@ from gpuyield.collect.look_scrapes import Scrapes
 from gpuyield.errors import GpuyieldError
 from gpuyield.ledger.tables import Activity, RunKind
 from gpuyield.model.declaration import Declaration, Rules
-from gpuyield.report.screens.doctor import Check, State
+from gpuyield.report.screens.doctor import LEDGER, Check, State
 from gpuyield.report.sentences import count, listed
 from gpuyield.report.tables import format_span
 from gpuyield.steps.declared_work import last_seen_ms
@@ -173,7 +173,7 @@ def of_ledger(evidence: Evidence | None, ledger_root: Path, now_ms: int) -> list
     if evidence is None:
         return [
             Check(
-                what="ledger",
+                what=LEDGER,
                 state=State.MISSING,
                 found=f"nothing in {ledger_root}",
                 cost="What Prometheus forgets is lost, and nothing can be answered yet.",
@@ -186,7 +186,7 @@ def of_ledger(evidence: Evidence | None, ledger_root: Path, now_ms: int) -> list
     age = f", up to {format_span(age_ms)} ago" if age_ms else ""
     checks = [
         Check(
-            what="ledger",
+            what=LEDGER,
             state=State.DOUBTFUL if is_old else State.OK,
             found=f"{format_span(window.length_ms)}{age}",
             cost="What happened since is unknown, and what Prometheus forgets is lost." if is_old else "",
@@ -218,7 +218,7 @@ def of_promises(promised: Promising | None) -> list[Check]:
         Check(
             what="declared share",
             state=State.OK if is_most else State.MISSING,
-            found=f"{share:.0%} of held GPU-hours",
+            found=f"for {share:.0%} of held GPU-hours",
             cost="" if is_most else "For the rest nobody can say whether waiting or idling harms.",
             fix="" if is_most else "Declare what is listed below, the largest first.",
         )

@@ -107,6 +107,10 @@ class Compared:
     nodes: Sequence[NodeRow] = ()
 
 
+LEDGER = "ledger"
+"""What the check of the ledger is called."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
     """Everything that was looked at."""
@@ -152,6 +156,8 @@ def doctor_answer(found: Diagnosis) -> Answer:
 def _next(found: Diagnosis) -> Next:
     if found.exit_code:
         return Next(command="gpuyield doctor", why="again, when it is mended")
+    if any(one.what == LEDGER and one.state is State.OK for one in found.checks):
+        return Next(command="gpuyield account --by team", why="where every GPU-hour went")
     return Next(command="gpuyield collect --window 14d", why="read what is there into the ledger")
 
 
