@@ -91,3 +91,20 @@ def test_idle_since_before_anything_was_read_says_so(tmp_path: Path) -> None:
 
     assert holder.open_start
     assert holder.since_ms == DAY
+
+
+def test_since_when_a_gpu_is_idle_does_not_depend_on_the_window_where_scrapes_miss_midnight(tmp_path: Path) -> None:
+    began = at("13:00", day=-4) + 20_000
+    life = Window(at("12:00", day=-4), DAY + DAY_MS)
+    seen = Observations(every_ms=5 * MINUTE_MS)
+    seen.node("node-a", life, cards=1, labels={"gpu.product": "NVIDIA-H100-80GB-HBM3"})
+    seen.pod("notebook", life)
+    seen.activity("GPU-1", [(life.from_ms + 20_000, began, 0.7), (began, life.to_ms, 0.0)], pod="notebook")
+    ledger = seen.ledger(tmp_path / "ledger")
+
+    holders = [
+        summarise(account(ledger, window=Window(life.to_ms - days * DAY_MS, life.to_ms))).holders for days in (1, 2, 4)
+    ]
+
+    told = {(one.since_ms, one.open_start, one.flavor) for (one,) in holders}
+    assert told == {(began, False, "h100")}

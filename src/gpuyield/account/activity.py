@@ -7,8 +7,10 @@ while the coarse one says that kernels run is stuck: the coarse one stands in, a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import pairwise
 from typing import Any, NamedTuple  # Any: arrays of mixed types
 
 import numpy as np
@@ -18,7 +20,7 @@ from gpuyield.ledger import Ledger
 from gpuyield.ledger.tables import SAMPLES, SERIES, Activity
 from gpuyield.model.cells import Ints
 from gpuyield.model.evidence import Gap
-from gpuyield.units import DAY_MS, MINUTE_MS, Window
+from gpuyield.units import DAY_MS, MINUTE_MS, Window, day_name, parse_instant
 
 PPB = 1_000_000_000
 UNKNOWN_PPB = -1
@@ -138,12 +140,15 @@ class _Catalogue:
         }
         self.key_of = {number: DeviceKey(row["card"], row["instance"]) for number, row in self.labels.items()}
 
+    def best(self, key: DeviceKey, date: str) -> str:
+        """The best measure of a device on a day."""
+        return next(one for one in _BEST_FIRST if one in self._per_day[key, date])
+
     def best_ids(self) -> list[tuple[str, int]]:
         """(day, series) of the best measure of each device on each day."""
         found = []
-        for (_, date), metrics in self._per_day.items():
-            best = next(one for one in _BEST_FIRST if one in metrics)
-            found += [(date, number) for number in metrics[best]]
+        for (key, date), metrics in self._per_day.items():
+            found += [(date, number) for number in metrics[self.best(key, date)]]
         return found
 
     def coarse_ids(self, keys: set[DeviceKey]) -> list[tuple[str, int]]:
@@ -156,59 +161,96 @@ class _Catalogue:
         ]
 
 
-def _samples(ledger: Ledger, days: Sequence[str], wanted: Iterable[tuple[str, int]]) -> dict[str, npt.NDArray[Any]]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rows:
+    """Samples; `series[i]` is an index into `numbers`, the series that were asked for."""
+
+    numbers: tuple[int, ...]
+    series: Ints
+    ts_ms: Ints
+    value: npt.NDArray[np.float64]
+
+    def by_device(self, device_of: Mapping[int, int], count: int) -> tuple[_Rows, Ints]:
+        """The rows by device and time, and where each of so many devices begins (and the last one ends)."""
+        device = np.array([device_of[number] for number in self.numbers], dtype=np.int64)[self.series]
+        order = np.argsort((device << _TIME_BITS) | self.ts_ms, kind="stable")
+        bounds = np.searchsorted(device[order], np.arange(count + 1))
+        return replace(self, series=self.series[order], ts_ms=self.ts_ms[order], value=self.value[order]), bounds
+
+
+_TIME_BITS = 42
+"""Epoch milliseconds of this century fit into so many bits."""
+
+
+def _samples(ledger: Ledger, days: Sequence[str], wanted: Iterable[tuple[str, int]]) -> _Rows:
     pairs = sorted(wanted)
+    numbers = sorted({number for _, number in pairs})
     files = ledger.files_of(SAMPLES, days)
     if not pairs or not files:
-        return {
-            name: np.zeros(0, dtype=np.int64 if name != "value" else np.float64)
-            for name in ("series", "ts_ms", "value")
-        }
-    return ledger.query(
-        "with wanted as (select unnest($days) as date, unnest($ids) as series)"
-        " select s.series, s.ts_ms, s.value"
+        none = np.zeros(0, dtype=np.int64)
+        return _Rows(numbers=(), series=none, ts_ms=none, value=np.zeros(0))
+    position = {number: at for at, number in enumerate(numbers)}
+    found = ledger.query(
+        "with wanted as (select unnest($days) as date, unnest($ids) as series, unnest($positions) as position)"
+        " select position, s.ts_ms, s.value"
         " from read_parquet($files, hive_partitioning = true, hive_types_autocast = false) s"
         " join wanted using (date, series)",
         files=files,
         days=[day for day, _ in pairs],
         ids=[number for _, number in pairs],
+        positions=[position[number] for _, number in pairs],
     )
+    series = found["position"].astype(np.int64)
+    return _Rows(numbers=tuple(numbers), series=series, ts_ms=found["ts_ms"], value=found["value"])
 
 
-def _build(catalogue: _Catalogue, rows: Mapping[str, npt.NDArray[Any]], gap_limit_ms: int) -> list[Device]:
-    series, ts_ms, value = rows["series"], rows["ts_ms"], rows["value"]
-    if not len(series):
-        return []
-    numbers, series_index = np.unique(series, return_inverse=True)
-    keys = sorted({catalogue.key_of[int(number)] for number in numbers}, key=lambda key: (key.card, key.instance))
+def _build(catalogue: _Catalogue, found: _Rows, gap_limit_ms: int) -> list[Device]:
+    there = [found.numbers[at] for at in np.flatnonzero(np.bincount(found.series)).tolist()]
+    keys = sorted({catalogue.key_of[number] for number in there}, key=lambda key: (key.card, key.instance))
     position = {key: at for at, key in enumerate(keys)}
-    key_of_series = np.array([position[catalogue.key_of[int(number)]] for number in numbers], dtype=np.int64)
-    device_index = key_of_series[series_index]
-    order = np.lexsort((ts_ms, device_index))
-    device_index, series_index = device_index[order], series_index[order]
-    ts_ms, value = ts_ms[order], value[order]
-    bounds = np.searchsorted(device_index, np.arange(len(keys) + 1))
-    shared = {int(at) for at, number in enumerate(numbers) if catalogue.labels[int(number)]["vgpu"]}
-    spacing = np.diff(ts_ms)[np.diff(device_index) == 0]
-    lone_ms = int(np.median(spacing[spacing > 0])) if (spacing > 0).any() else MINUTE_MS
+    device_of = {number: position.get(catalogue.key_of[number], -1) for number in found.numbers}
+    rows, bounds = found.by_device(device_of, len(keys))
+    spacings = _Spacings(catalogue, rows, bounds)
+    shared = {at for at, number in enumerate(rows.numbers) if catalogue.labels[number]["vgpu"]}
     built = []
     for at, key in enumerate(keys):
         cut = slice(int(bounds[at]), int(bounds[at + 1]))
-        by_series = _by_series(series_index[cut], ts_ms[cut])
-        labels = catalogue.labels[int(numbers[next(iter(by_series))])]
-        times, ppb, least = _merge(ts_ms[cut], value[cut], not shared.isdisjoint(by_series))
+        by_series = _by_series(rows.series[cut], rows.ts_ms[cut])
+        labels = catalogue.labels[rows.numbers[next(iter(by_series))]]
+        samples = _merge(rows.ts_ms[cut], rows.value[cut], not shared.isdisjoint(by_series))
         built.append(
             _device(
                 key,
                 catalogue.node[key],
                 labels,
-                (times, ppb, least),
-                _claims(catalogue, numbers, by_series),
+                samples,
+                _claims(catalogue, rows.numbers, by_series),
                 gap_limit_ms=gap_limit_ms,
-                lone_ms=lone_ms,
+                lone_ms=partial(spacings.of_metric, key),
             )
         )
     return built
+
+
+class _Spacings:
+    """How far apart the samples of a metric's series usually are on a UTC day."""
+
+    def __init__(self, catalogue: _Catalogue, rows: _Rows, bounds: Ints) -> None:
+        self._catalogue = catalogue
+        self._rows = rows
+        self._bounds = bounds
+
+    def of_metric(self, key: DeviceKey, day: str) -> int:
+        """The median spacing of all series of the device's metric; 60 s where none has two samples on the day."""
+        metric = self._catalogue.best(key, day)
+        of_metric = [self._catalogue.labels[number]["metric"] == metric for number in self._rows.numbers]
+        start_ms = parse_instant(f"{day}T00:00:00Z")
+        chosen = (self._rows.ts_ms >= start_ms) & (self._rows.ts_ms < start_ms + DAY_MS)
+        chosen &= np.array(of_metric, dtype=np.bool_)[self._rows.series]
+        device = np.repeat(np.arange(len(self._bounds) - 1), np.diff(self._bounds))
+        spacing = np.diff(self._rows.ts_ms[chosen])[np.diff(device[chosen]) == 0]
+        spacing = spacing[spacing > 0]
+        return int(np.median(spacing)) if len(spacing) else MINUTE_MS
 
 
 def _by_series(series: npt.NDArray[Any], ts_ms: Ints) -> dict[int, Ints]:
@@ -222,10 +264,10 @@ def _by_series(series: npt.NDArray[Any], ts_ms: Ints) -> dict[int, Ints]:
     return dict(zip(ordered[first].tolist(), pieces, strict=True))
 
 
-def _claims(catalogue: _Catalogue, numbers: Ints, by_series: Mapping[int, Ints]) -> tuple[Claim, ...]:
+def _claims(catalogue: _Catalogue, numbers: Sequence[int], by_series: Mapping[int, Ints]) -> tuple[Claim, ...]:
     by_pod: dict[tuple[str, str, str], list[Ints]] = {}
     for at, ts_ms in by_series.items():
-        labels = catalogue.labels[int(numbers[at])]
+        labels = catalogue.labels[numbers[at]]
         if labels["pod"] or labels["uid"]:
             by_pod.setdefault((labels["namespace"], labels["pod"], labels["uid"]), []).append(ts_ms)
     return tuple(
@@ -262,7 +304,7 @@ def _device(
     claims: tuple[Claim, ...],
     *,
     gap_limit_ms: int,
-    lone_ms: int,
+    lone_ms: Callable[[str], int],
 ) -> Device:
     ts_ms, ppb, least = samples
     start, end, held = _holds(ts_ms, gap_limit_ms, lone_ms)
@@ -285,24 +327,22 @@ def _device(
     )
 
 
-def _holds(ts_ms: Ints, gap_limit_ms: int, lone_ms: int) -> tuple[Ints, Ints, npt.NDArray[np.bool_]]:
+def _holds(ts_ms: Ints, gap_limit_ms: int, lone_ms: Callable[[str], int]) -> tuple[Ints, Ints, npt.NDArray[np.bool_]]:
     """Start and end of each sample's span, and whether the next sample ends it.
 
-    `lone_ms` is how long a sample holds that is the only one of its device in a UTC day.
+    `lone_ms` tells how long a sample holds that is the only one of its device on a UTC day.
     """
     spacing = np.diff(ts_ms)
     held = np.append(spacing <= gap_limit_ms, False)
     day = ts_ms // DAY_MS
-    interval = np.full(len(ts_ms), lone_ms, dtype=np.int64)
-    for at in np.flatnonzero(~held):
-        interval[at] = _median_spacing(ts_ms[day == day[at]], lone_ms)
+    interval = np.zeros(len(ts_ms), dtype=np.int64)
+    for at in np.flatnonzero(~held).tolist():
+        low, high = np.searchsorted(day, (day[at], day[at] + 1))
+        alone = high - low == 1
+        interval[at] = lone_ms(day_name(int(ts_ms[at]))) if alone else int(np.median(np.diff(ts_ms[low:high])))
     end = np.where(held, np.append(ts_ms[1:], 0), ts_ms + interval)
     end[:-1] = np.minimum(end[:-1], ts_ms[1:])
     return ts_ms, end, held
-
-
-def _median_spacing(ts_ms: Ints, lone_ms: int) -> int:
-    return int(np.median(np.diff(ts_ms))) if len(ts_ms) > 1 else lone_ms
 
 
 def _without_stuck_measures(
@@ -312,16 +352,15 @@ def _without_stuck_measures(
     doubtful = [one.key for one in devices if one.key in catalogue.with_coarse and _longest_zero(one) >= idle_after_ms]
     if not doubtful:
         return devices, []
-    rows = _samples(ledger, days, catalogue.coarse_ids(set(doubtful)))
     position = {key: at for at, key in enumerate(doubtful)}
-    numbers, series = np.unique(rows["series"], return_inverse=True)
-    device = np.array([position[catalogue.key_of[int(number)]] for number in numbers], dtype=np.int64)[series]
-    order = np.lexsort((rows["ts_ms"], device))
-    bounds = np.searchsorted(device[order], np.arange(len(doubtful) + 1))
-    coarse: dict[DeviceKey, tuple[Ints, npt.NDArray[np.float64]]] = {}
-    for at, key in enumerate(doubtful):
-        mine = order[bounds[at] : bounds[at + 1]]
-        coarse[key] = (rows["ts_ms"][mine], rows["value"][mine])
+    found = _samples(ledger, days, catalogue.coarse_ids(set(doubtful)))
+    rows, bounds = found.by_device(
+        {number: position[catalogue.key_of[number]] for number in found.numbers}, len(doubtful)
+    )
+    coarse = {
+        key: (rows.ts_ms[low:high], rows.value[low:high])
+        for key, (low, high) in zip(doubtful, pairwise(bounds.tolist()), strict=True)
+    }
     mended, gaps = [], []
     for one in devices:
         new, window = _without_stuck(one, *coarse[one.key], idle_after_ms) if one.key in coarse else (one, None)

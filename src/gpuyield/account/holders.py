@@ -18,7 +18,8 @@ def idle_holders(accounting: Accounting) -> tuple[Holder, ...]:
     """Holders of idle GPUs in the window, most idle GPU time first."""
     spans: dict[tuple[Owner, str | None], list[Idle]] = defaultdict(list)
     for one in accounting.idle:
-        state = accounting.nodes.at(one.track.holding.node, one.window.from_ms)
+        # Its start may lie before what was read of the node.
+        state = accounting.nodes.at(one.track.holding.node, one.window.to_ms - 1)
         spans[one.track.holding.owner, state.flavor if state else None].append(one)
     end_ms = min(accounting.window.to_ms, accounting.observed[-1].to_ms if accounting.observed else 0)
     holders = []

@@ -200,7 +200,8 @@ def _idle(pieces: _Pieces, track: Track, threshold_ppb: int, idle_after_ms: int)
             may |= before
             if length_ms - tail_ms < idle_after_ms:
                 doubtful[low:high] = True
-            opened = low == 0 and pieces.first_sample_ever and track.from_ms < from_ms + 1
+            # Before the first sample of a device nothing tells how busy it was.
+            opened = pieces.first_sample_ever and not pieces.observed[:low].any() and pieces.sample[low] == 0
             spans.append(Idle(track=track, window=Window(from_ms, to_ms), open_start=opened))
         elif length_ms + before_ms + tail_ms >= idle_after_ms or by_gap:
             may[low:high] = True
