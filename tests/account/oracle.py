@@ -225,14 +225,13 @@ class _Walk:
         phases = [(phase, one) for phase, held in self._of_pod("pod_phase", row) for one in held if one.value[0] == 1]
         terminal = [one.from_ms for phase, one in phases if phase["detail"] in ("Succeeded", "Failed")]
         ended = self._printed("pod_completed", row) or self._printed("container_terminated", row)
-        end_seen = None
-        if not ended:
-            alive = [one.seen for phase, one in phases if phase["detail"] in ("Pending", "Running")]
-            end_seen = max(alive or [bound[-1].seen])
+        alive = [(phase, one) for phase, one in phases if phase["detail"] in ("Pending", "Running")]
+        end_seen = None if ended else max([one.seen for _, one in alive] or [bound[-1].seen])
         if ended:
             to_ms = max(ended)
         elif terminal:
-            to_ms = min(terminal)
+            # One that ended in a silence is not known to have held on: its last phase holds as any sample does.
+            to_ms = min(*terminal, max([one.to_ms for _, one in alive] or [FAR]), FAR)
         else:
             to_ms = self._end_of_listing(bound)
         started = self._printed("container_started", row)

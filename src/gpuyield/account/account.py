@@ -22,8 +22,9 @@ from gpuyield.account.lookback import began_earlier
 from gpuyield.account.nodes import Nodes, NodeState, node_states
 from gpuyield.account.pieces import Idle, Judging, amounts
 from gpuyield.account.pods import Holding, Pods, read_pods
+from gpuyield.account.shares import Track
 from gpuyield.account.slack import Slack
-from gpuyield.account.tracks import Track, Tracks, build_tracks
+from gpuyield.account.tracks import Tracks, build_tracks
 from gpuyield.ledger import Ledger
 from gpuyield.ledger.tables import RUNS, SAMPLES, RunKind
 from gpuyield.model.cells import Cells, Ints

@@ -74,9 +74,12 @@ class Devices:
     labelled: frozenset[str]
     gaps: tuple[Gap, ...] = field(default=())
 
-    def on(self, node: str) -> list[Device]:
-        """The devices of a node."""
-        return [one for one in self.devices if one.node == node]
+    def by_node(self) -> dict[str, list[Device]]:
+        """The devices of each node that has any."""
+        found: dict[str, list[Device]] = {}
+        for one in self.devices:
+            found.setdefault(one.node, []).append(one)
+        return found
 
 
 def read_devices(

@@ -15,7 +15,7 @@ from itertools import pairwise
 from gpuyield.account.activity import Device, Devices
 from gpuyield.account.nodes import Nodes, NodeState
 from gpuyield.account.pods import Ending, Holding, Pods
-from gpuyield.account.tracks import Votes, is_shared, share_of, state_near
+from gpuyield.account.shares import Votes, is_shared, share_of, state_near
 
 
 def with_settled_ends(pods: Pods, nodes: Nodes, devices: Devices) -> Pods:
@@ -23,11 +23,12 @@ def with_settled_ends(pods: Pods, nodes: Nodes, devices: Devices) -> Pods:
     by_node: dict[str, list[Holding]] = defaultdict(list)
     for holding in pods.holdings:
         by_node[holding.node].append(holding)
+    on_node = devices.by_node()
     settled: list[Holding] = []
     for node in sorted(by_node):
         states = nodes.states.get(node, ())
         ordered = sorted(by_node[node], key=lambda one: (one.from_ms, one.to_ms, one.pod_key, one.resource))
-        given_on = _ended_by_label(ordered, states, devices.on(node))
+        given_on = _ended_by_label(ordered, states, on_node.get(node, []))
         settled += _ended_by_lack_of_room(given_on, states)
     return Pods(holdings=tuple(settled), waiting=pods.waiting)
 

@@ -17,7 +17,8 @@ import numpy.typing as npt
 
 from gpuyield.account.nodes import Nodes, NodeState
 from gpuyield.account.pods import Waiting
-from gpuyield.account.tracks import Free, Track
+from gpuyield.account.shares import Track
+from gpuyield.account.tracks import Free
 from gpuyield.model.cells import Ints
 from gpuyield.model.gpu import DeviceKind, device_kind
 from gpuyield.model.waterfall import GpuClass

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from gpuyield.account.activity import PPB, UNKNOWN_PPB
 from gpuyield.account.nodes import NodeState
-from gpuyield.account.tracks import Track
+from gpuyield.account.shares import Track
 from gpuyield.model.cells import CLASS_INDEX, Ints
 from gpuyield.model.outcome import JudgedSegment
 from gpuyield.model.waterfall import GpuClass

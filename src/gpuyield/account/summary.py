@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fractions import Fraction
 
 import numpy as np
 
@@ -109,11 +108,3 @@ def _words(cells: Cells, key: str) -> tuple[Ints, list[str]]:
     at = {word: index for index, word in enumerate(distinct)}
     codes = np.array([*(at[word] for word in words), -1], dtype=np.int64)
     return codes[cells.owner], distinct
-
-
-def busy_ratio(waterfall: Waterfall) -> Fraction | None:
-    """Busy GPU time over capacity; None where there is no capacity."""
-    from gpuyield.model.waterfall import BUSY
-
-    total = waterfall.capacity_gpu_ms
-    return Fraction(waterfall.gpu_ms(*BUSY), total) if total else None

@@ -11,39 +11,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from itertools import pairwise
 
-import numpy as np
-
-from gpuyield.account.activity import Claim, Device, Devices
+from gpuyield.account.activity import Device, Devices
 from gpuyield.account.nodes import Nodes, NodeState
+from gpuyield.account.parts import part_tracks
 from gpuyield.account.pods import Holding
+from gpuyield.account.shares import Track, Votes, is_part
 from gpuyield.model.evidence import Gap
-from gpuyield.model.gpu import DeviceKind, mig_slices
 from gpuyield.units import Window, largest_remainder, merge_windows
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Track:
-    """A share of one card that a holding has over `[from_ms, to_ms)`; `device` None: nobody knows which.
-
-    GPU time up to `t` is `high * (t - base_ms) // length_ms - low * (t - base_ms) // length_ms`, so parts of one
-    card sum to the card wherever they are cut. A whole card has low 0 and high = length_ms. `pooled` says that the
-    holding truly has one of several whole cards, of each of which it is given a part.
-    """
-
-    holding: Holding
-    device: Device | None
-    from_ms: int
-    to_ms: int
-    base_ms: int
-    length_ms: int
-    low: int
-    high: int
-    whole: bool
-    bounded: bool = False
-    pooled: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,71 +48,19 @@ def build_tracks(holdings: Iterable[Holding], nodes: Nodes, devices: Devices) ->
     tracks: list[Track] = []
     free: list[Free] = []
     gaps: list[Gap] = []
-    on_node: dict[str, list[Device]] = defaultdict(list)
-    for device in devices.devices:
-        on_node[device.node].append(device)
+    on_node = devices.by_node()
     for node in sorted({*by_node, *on_node}):
         states = nodes.states.get(node, ())
-        fractions = [one for one in by_node.get(node, []) if _is_part(one, states)]
-        whole = [one for one in by_node.get(node, []) if not _is_part(one, states)]
+        fractions = [one for one in by_node.get(node, []) if is_part(one, states)]
+        whole = [one for one in by_node.get(node, []) if not is_part(one, states)]
         found = _Whole(node, whole, states, on_node.get(node, []), labelled=node in devices.labelled)
         tracks += found.tracks
         gaps += found.gaps
         if fractions:
-            tracks += _fraction_tracks(fractions, states, on_node.get(node, []))
+            tracks += part_tracks(fractions, states, on_node.get(node, []))
         # Nobody knows which cards parts of cards are on, so while any is held no card is surely free.
         free += found.free_but([Window(one.from_ms, one.to_ms) for one in fractions])
     return Tracks(tracks=tuple(tracks), free=tuple(free), gaps=tuple(gaps))
-
-
-def _is_part(holding: Holding, states: Sequence[NodeState]) -> bool:
-    """Whether a device of a holding is a MIG instance (be it all of a card) or a replica, and no whole card."""
-    state = state_near(states, holding.from_ms)
-    sliced = holding.kind is DeviceKind.MIG or (state is not None and state.single_slices is not None)
-    return sliced or share_of(holding, states) != 1
-
-
-def is_shared(holding: Holding, states: Sequence[NodeState]) -> bool:
-    """Whether several pods hold one device at once."""
-    state = state_near(states, holding.from_ms)
-    return holding.kind is not DeviceKind.MIG and state is not None and (state.replicas or 1) > 1
-
-
-def share_of(holding: Holding, states: Sequence[NodeState]) -> Fraction:
-    """What part of a card one device of a holding is."""
-    state = state_near(states, holding.from_ms)
-    if holding.kind is DeviceKind.MIG:
-        return Fraction(mig_slices(holding.resource) or 1, state.slices if state else 7)
-    if state and state.replicas and state.replicas > 1:
-        return Fraction(1, state.replicas)
-    if state and state.single_slices:
-        return Fraction(state.single_slices, state.slices)
-    return Fraction(1)
-
-
-def state_near(states: Sequence[NodeState], at_ms: int) -> NodeState | None:
-    """The last state that began by an instant, else the first there is."""
-    earlier = [state for state in states if state.from_ms <= at_ms]
-    return earlier[-1] if earlier else (states[0] if states else None)
-
-
-class Votes:
-    """How many samples of each device name a pod, for the devices of one node."""
-
-    def __init__(self, devices: Sequence[Device]) -> None:
-        self._by_pod: dict[tuple[str, ...], list[tuple[int, Claim]]] = defaultdict(list)
-        for at, device in enumerate(devices):
-            for claim in device.claims:
-                self._by_pod[(claim.uid,) if claim.uid else (claim.namespace, claim.pod)].append((at, claim))
-
-    def of(self, holding: Holding) -> list[int]:
-        """Devices that samples within the hold name as the pod's, most samples first."""
-        counted: dict[int, int] = defaultdict(int)
-        by_uid = self._by_pod.get((holding.uid,), []) if holding.uid else []
-        for at, claim in (*by_uid, *self._by_pod.get((holding.namespace, holding.pod), [])):
-            low, high = np.searchsorted(claim.at_ms, (holding.from_ms, holding.to_ms))
-            counted[at] += int(high - low)
-        return sorted((at for at, count in counted.items() if count), key=lambda at: (-counted[at], at))
 
 
 class _Whole:
@@ -321,75 +245,3 @@ def _minus(windows: Sequence[Window], taken: Sequence[Window]) -> list[Window]:
         if at < window.to_ms:
             left.append(Window(at, window.to_ms))
     return left
-
-
-def _fraction_tracks(
-    holdings: Sequence[Holding], states: Sequence[NodeState], devices: Sequence[Device]
-) -> list[Track]:
-    """Tracks of MIG instances and shared replicas: parts of a card by largest remainder between changes."""
-    shares = {id(one): share_of(one, states) for one in holdings}
-    chosen = {id(one): _fraction_devices(one, states, devices) for one in holdings}
-    boards: dict[str, list[Holding]] = defaultdict(list)
-    for one in holdings:
-        cards = {device.key.card for device in chosen[id(one)] if device}
-        known = len(cards) == 1 and None not in chosen[id(one)]
-        boards[next(iter(cards)) if known else ""].append(one)
-    if "" in boards:
-        # One holding of unknown place makes the whole node one board.
-        boards = {"": list(holdings)}
-    tracks = []
-    for board in sorted(boards):
-        tracks += _board_tracks(boards[board], shares, chosen, states, one_card=bool(board))
-    return tracks
-
-
-def _fraction_devices(holding: Holding, states: Sequence[NodeState], devices: Sequence[Device]) -> list[Device | None]:
-    sliced = holding.kind is DeviceKind.MIG or any(state.single_slices for state in states)
-    candidates = [one for one in devices if bool(one.key.instance) == sliced]
-    named = Votes(candidates).of(holding)[: holding.devices]
-    if not named and not sliced and len(candidates) == 1:
-        named = [0] * holding.devices
-    found: list[Device | None] = [candidates[at] for at in named]
-    return found + [None] * (holding.devices - len(found))
-
-
-def _board_tracks(
-    holdings: Sequence[Holding],
-    shares: dict[int, Fraction],
-    chosen: dict[int, list[Device | None]],
-    states: Sequence[NodeState],
-    *,
-    one_card: bool,
-) -> list[Track]:
-    edges = {edge for one in holdings for edge in (one.from_ms, one.to_ms)}
-    if not one_card:
-        edges |= {edge for state in states for edge in (state.from_ms, state.to_ms)}
-    tracks = []
-    for low, high in pairwise(sorted(edges)):
-        here = [(one, device) for one in holdings if one.from_ms <= low < one.to_ms for device in chosen[id(one)]]
-        if not here:
-            continue
-        state = state_near(states, low)
-        cards = 1 if one_card or state is None else state.cards
-        parts = [shares[id(one)] for one, _ in here]
-        free = max(Fraction(0), cards - sum(parts))
-        split = largest_remainder([*parts, free], max(cards, int(sum(parts))) * (high - low))
-        start = 0
-        for (one, device), part in zip(here, split, strict=False):
-            sliced = one.kind is DeviceKind.MIG or (state is not None and state.single_slices is not None)
-            tracks.append(
-                Track(
-                    holding=one,
-                    device=device,
-                    from_ms=low,
-                    to_ms=high,
-                    base_ms=low,
-                    length_ms=high - low,
-                    low=start,
-                    high=start + part,
-                    whole=False,
-                    bounded=not sliced,
-                )
-            )
-            start += part
-    return tracks
