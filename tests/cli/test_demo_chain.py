@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -158,3 +160,19 @@ def test_a_folder_that_is_no_demo_is_left_alone(made: tuple[Console, Done], tmp_
 
     assert done.code == 2
     assert (tmp_path / "mine" / "thesis.txt").read_text() == "years of work"
+
+
+def test_the_tutorials_commands_work_one_after_the_other(made: tuple[Console, Done]) -> None:
+    """All but those of blocks marked `your-cluster`, whose flags are checked against the help elsewhere."""
+    console, _ = made
+    page = (Path(__file__).resolve().parents[2] / "docs" / "tutorial.md").read_text(encoding="utf-8")
+    jobs = re.search(r"```yaml\n(- \{id: a.*?)```", page, re.DOTALL)
+    assert jobs is not None
+    (console.folder / "jobs.yaml").write_text(jobs[1], encoding="utf-8")
+    blocks = re.findall(r"```console\n(.*?)```", page, re.DOTALL)
+    lines = [line for block in blocks for line in block.splitlines() if line.startswith("gpuyield ")]
+
+    done = {line: console.run(*shlex.split(line, comments=True)[1:]) for line in lines}
+
+    assert len(lines) >= 9
+    assert {line: one.err for line, one in done.items() if one.code != 0} == {}

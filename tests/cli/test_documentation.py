@@ -31,7 +31,7 @@ def test_command_lines_of_the_pages_parse(page: Path) -> None:
     from gpuyield.cli.app import build
 
     known = {one.name for one in COMMANDS}
-    for block in re.findall(r"```console\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
+    for block in re.findall(r"```console[^\n]*\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
         for line in block.splitlines():
             found = re.search(r"(?:^|&& |\d \* )gpuyield ([^|>#]*)", line)
             if found is None:
