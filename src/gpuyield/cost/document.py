@@ -13,10 +13,9 @@ from fractions import Fraction
 from typing import Any  # a JSON document
 
 from gpuyield.model.cost import Cost, CostForm, CostRow, Key, UnitCost
-from gpuyield.model.document import schema_name
-from gpuyield.model.evidence import Gap
+from gpuyield.model.document import gaps_document, schema_name, window_document
 from gpuyield.model.waterfall import GpuClass
-from gpuyield.units import format_instant, gpu_hours
+from gpuyield.units import gpu_hours
 
 PLACES = 2
 UNIT_PLACES = 6
@@ -27,7 +26,7 @@ def cost_document(cost: Cost) -> dict[str, Any]:
     rows, rest = _printed_rows(cost)
     return {
         "schema": schema_name("cost"),
-        "window": {"from": format_instant(cost.window.from_ms), "to": format_instant(cost.window.to_ms)},
+        "window": window_document(cost.window),
         "basis": str(cost.basis),
         "currency": cost.currency,
         "sharing": {
@@ -41,14 +40,8 @@ def cost_document(cost: Cost) -> dict[str, Any]:
         "total": _row(cost.total, None if cost.total.total is None else _cents(cost.total.total), cost.currency),
         **_verified(cost.total),
         "cost_per_verified_outcome": _forms(cost.total, cost.currency),
-        "gaps": [gap_document(one) for one in cost.gaps],
+        "gaps": gaps_document(cost.gaps),
     }
-
-
-def gap_document(gap: Gap) -> dict[str, Any]:
-    """A gap as documents show it."""
-    window = gap.window and {"from": format_instant(gap.window.from_ms), "to": format_instant(gap.window.to_ms)}
-    return {"reason": gap.reason, "where": gap.where, "window": window, "gpu_ms": gap.gpu_ms}
 
 
 def printed_money(cost: Cost) -> list[tuple[Key, dict[GpuClass, Decimal | None]]]:

@@ -14,8 +14,7 @@ from typing import Any  # a JSON document
 
 from gpuyield.decide.money import total
 from gpuyield.model.decision import DecideInputs, Decision, DecisionStatus, Lever, Shortage
-from gpuyield.model.document import canonical_bytes, inputs_digest, schema_name
-from gpuyield.model.evidence import Gap
+from gpuyield.model.document import canonical_bytes, gaps_document, inputs_digest, schema_name
 from gpuyield.model.plan import ObservedRow
 from gpuyield.model.waterfall import Holder
 from gpuyield.plan import plan_document, plan_inputs
@@ -99,7 +98,7 @@ def decision_document(decision: Decision) -> dict[str, Any]:
         if decision.next_experiment is None
         else {"sentence": decision.next_experiment.sentence, "command": decision.next_experiment.command},
         "certificate": _certificate(decision),
-        "gaps": [_gap(one) for one in decision.gaps],
+        "gaps": gaps_document(decision.gaps),
         "inputs_digest": inputs_digest(canonical_bytes(decision_inputs(decision))),
     }
 
@@ -210,8 +209,3 @@ def _window_ms(window: Window | None) -> Mapping[str, int] | None:
 
 def _instant(at_ms: int | None) -> str | None:
     return None if at_ms is None else format_instant(at_ms)
-
-
-def _gap(gap: Gap) -> dict[str, Any]:
-    window = gap.window and {"from": format_instant(gap.window.from_ms), "to": format_instant(gap.window.to_ms)}
-    return {"reason": gap.reason, "where": gap.where, "window": window, "gpu_ms": gap.gpu_ms}

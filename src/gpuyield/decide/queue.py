@@ -15,10 +15,10 @@ from itertools import pairwise
 from typing import Any  # a JSON document
 
 from gpuyield.errors import DeclarationError
-from gpuyield.model.document import schema_name
+from gpuyield.model.document import gaps_document, schema_name, window_document
 from gpuyield.model.evidence import Gap
 from gpuyield.model.queue import Cause, Promise, Queue, QueueRow, Supply, Wait
-from gpuyield.units import Window, format_instant, merge_windows
+from gpuyield.units import Window, merge_windows
 
 DIMENSIONS = ("team", "queue", "flavor")
 
@@ -83,22 +83,13 @@ def queue_document(queue: Queue) -> dict[str, Any]:
     """The document of a queue (contracts, section 4)."""
     return {
         "schema": schema_name("queue"),
-        "window": {"from": format_instant(queue.window.from_ms), "to": format_instant(queue.window.to_ms)},
+        "window": window_document(queue.window),
         "by": list(queue.by),
         "waiting_gpu_ms": queue.total.gpu_ms,
         "causes": _causes(queue.total),
         "rows": [{"key": dict(row.key), "waiting_gpu_ms": row.gpu_ms, "causes": _causes(row)} for row in queue.rows],
         "meanwhile": {"free_gpu_ms": queue.free_gpu_ms, "idle_held_gpu_ms": queue.idle_gpu_ms},
-        "gaps": [
-            {
-                "reason": one.reason,
-                "where": one.where,
-                "window": one.window
-                and {"from": format_instant(one.window.from_ms), "to": format_instant(one.window.to_ms)},
-                "gpu_ms": one.gpu_ms,
-            }
-            for one in queue.gaps
-        ],
+        "gaps": gaps_document(queue.gaps),
     }
 
 

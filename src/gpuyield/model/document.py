@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any  # JSON has no narrower type than this.
 
 from gpuyield.errors import InternalError
+from gpuyield.model.evidence import Gap
+from gpuyield.units import Window, format_instant
 
 SCHEMA_PREFIX = "gpuyield/"
 SCHEMA_VERSION = "/v1alpha1"
@@ -19,6 +21,24 @@ SCHEMA_VERSION = "/v1alpha1"
 def schema_name(document: str) -> str:
     """The `schema` field of a document, such as `gpuyield/plan/v1alpha1`."""
     return f"{SCHEMA_PREFIX}{document}{SCHEMA_VERSION}"
+
+
+def window_document(window: Window) -> dict[str, str]:
+    """A half-open window."""
+    return {"from": format_instant(window.from_ms), "to": format_instant(window.to_ms)}
+
+
+def gaps_document(gaps: Sequence[Gap]) -> list[dict[str, Any]]:
+    """What is not known, and why."""
+    return [
+        {
+            "reason": gap.reason,
+            "where": gap.where,
+            "window": None if gap.window is None else window_document(gap.window),
+            "gpu_ms": gap.gpu_ms,
+        }
+        for gap in gaps
+    ]
 
 
 def canonical_bytes(inputs: Mapping[str, Any]) -> bytes:

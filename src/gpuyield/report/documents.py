@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any  # JSON has no narrower type than this.
 
-from gpuyield.model.document import schema_name
-from gpuyield.model.evidence import Gap
+from gpuyield.model.document import gaps_document, schema_name, window_document
 from gpuyield.model.waterfall import Account, Holder, Leaf, Waterfall
-from gpuyield.units import Window, format_instant
+from gpuyield.units import format_instant
 
 
 def account_document(account: Account) -> dict[str, Any]:
@@ -35,24 +33,6 @@ def account_document(account: Account) -> dict[str, Any]:
 def waterfall_document(waterfall: Waterfall) -> list[dict[str, Any]]:
     """The leaves in order."""
     return [_leaf(leaf) for leaf in waterfall.leaves]
-
-
-def window_document(window: Window) -> dict[str, str]:
-    """A half-open window."""
-    return {"from": format_instant(window.from_ms), "to": format_instant(window.to_ms)}
-
-
-def gaps_document(gaps: Sequence[Gap]) -> list[dict[str, Any]]:
-    """What is not known, and why."""
-    return [
-        {
-            "reason": gap.reason,
-            "where": gap.where,
-            "window": None if gap.window is None else window_document(gap.window),
-            "gpu_ms": gap.gpu_ms,
-        }
-        for gap in gaps
-    ]
 
 
 def _leaf(leaf: Leaf) -> dict[str, Any]:

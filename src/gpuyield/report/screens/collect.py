@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import Protocol
 from zoneinfo import ZoneInfo
 
-from gpuyield.model.document import schema_name
+from gpuyield.model.document import gaps_document, schema_name, window_document
 from gpuyield.model.evidence import Gap
 from gpuyield.report.answer import Answer, Next
-from gpuyield.report.documents import gaps_document, window_document
 from gpuyield.report.screens.account import gap_notes
 from gpuyield.report.sentences import count
 from gpuyield.report.tables import Column, Table

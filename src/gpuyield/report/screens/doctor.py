@@ -8,9 +8,8 @@ from enum import StrEnum
 from typing import Any  # JSON has no narrower type than this.
 
 from gpuyield.errors import Mistake
-from gpuyield.model.document import schema_name
+from gpuyield.model.document import schema_name, window_document
 from gpuyield.report.answer import Answer, Next
-from gpuyield.report.documents import window_document
 from gpuyield.report.sentences import count
 from gpuyield.report.tables import Cell, Column, Kind, Table
 from gpuyield.units import Window, format_duration

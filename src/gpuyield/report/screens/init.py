@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 
 from gpuyield.declare.draft import Seen, SeenBatch, SeenService
 from gpuyield.errors import Mistake
-from gpuyield.model.document import schema_name
+from gpuyield.model.document import gaps_document, schema_name, window_document
 from gpuyield.model.evidence import Gap
 from gpuyield.report.answer import Answer, Next
-from gpuyield.report.documents import gaps_document, window_document
 from gpuyield.report.sentences import count, listed
 from gpuyield.report.tables import Column, Kind, Table, format_span
 from gpuyield.units import Window
