@@ -21,6 +21,7 @@ import ssl
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -37,6 +38,7 @@ from certificates import (
     write_private,
 )
 from components import Layout
+from fake_kubelet import parse_nodes
 from kube import NODE, ApiError, Client, Object, Resource, is_true, wait_for
 from manifests import Operator
 from processes import STATE, Component, ComponentError, Ports, Supervisor
@@ -239,7 +241,8 @@ class ControlPlane:
     def _start_nodes(self) -> None:
         self.supervisor.start(components.fake_kubelet(self.kubeconfig(), self.nodes))
         client = self.client()
-        wait_for("nodes to be ready", lambda: _are_ready(client.list(NODE)), timeout_s=60)
+        names = {node.name for node in parse_nodes(self.nodes)}
+        wait_for("nodes to be ready", lambda: _are_ready(client.list(NODE), names), timeout_s=60)
 
     def _launch(self, component: Component) -> None:
         self._ports.release(component.name)
@@ -280,9 +283,10 @@ class ControlPlane:
         self.timings_s[what] = time.monotonic() - began
 
 
-def _are_ready(nodes: Sequence[Object]) -> bool:
-    """Whether all nodes are Ready and the node controller has lifted its start-up taint."""
-    return bool(nodes) and all(is_true(node, "Ready") and not node["spec"].get("taints") for node in nodes)
+def _are_ready(nodes: Sequence[Object], names: AbstractSet[str]) -> bool:
+    """Whether the named nodes all exist, are Ready and have lost the node controller's start-up taint."""
+    ready = {node["metadata"]["name"] for node in nodes if is_true(node, "Ready") and not node["spec"].get("taints")}
+    return names <= ready
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
