@@ -42,11 +42,20 @@ class StoppedBecause(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """A job in one piece: the shape that it runs in (index into the job's shapes) and its half-open span."""
+    """When a job runs: the shape that it runs in (index into the job's shapes) and its half-open span.
+
+    `parts` are the spans in which a job that is paused runs; empty: it runs in one piece.
+    """
 
     shape: int
     start_ms: int
     end_ms: int
+    parts: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def segments(self) -> tuple[tuple[int, int], ...]:
+        """The spans in which it runs, in order."""
+        return self.parts or ((self.start_ms, self.end_ms),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

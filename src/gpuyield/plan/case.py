@@ -25,6 +25,7 @@ from gpuyield.plan.schedule import (
     Placement,
     Schedule,
     ShapeChoice,
+    hold,
     in_precedence,
     list_orders,
     meets_all,
@@ -122,7 +123,7 @@ class Case:
     def runs(self, schedule: Schedule) -> dict[str, Run]:
         """A schedule by job id."""
         return {
-            task.job.id: Run(shape=one.mode.shape, start_ms=one.start_ms, end_ms=one.end_ms)
+            task.job.id: one.run()
             for task, one in zip(self.board.tasks, schedule.placed, strict=True)
             if one is not None
         }
@@ -185,9 +186,7 @@ def complete(case: Case, placed: Mapping[int, Placement]) -> Schedule:
     profile = Profile(case.steps)
     rows: list[Placement | None] = [None] * len(board.tasks)
     for at, one in placed.items():
-        start = max(0, one.start_ms)
-        if one.end_ms > start:
-            profile.reserve(one.mode.demand, start, one.end_ms)
+        hold(profile, one)
         rows[at] = one
     for at in board.topological:
         task = board.tasks[at]
@@ -206,7 +205,7 @@ def complete(case: Case, placed: Mapping[int, Placement]) -> Schedule:
                 fits.append(Placement(mode, start_ms))
         if fits:
             best = min(fits, key=lambda one: (one.end_ms, one.mode.gpus, one.mode.shape))
-            profile.reserve(best.mode.demand, best.start_ms, best.end_ms)
+            hold(profile, best)
             rows[at] = best
     return Schedule(in_precedence(board, rows))
 

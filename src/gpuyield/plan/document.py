@@ -172,7 +172,7 @@ class _Say:
         return job.shapes[0] if len(job.shapes) == 1 else None
 
     def _segments(self, run: Run) -> list[list[str]]:
-        return [[self.instant(run.start_ms), self.instant(run.end_ms)]]
+        return [[self.instant(start_ms), self.instant(end_ms)] for start_ms, end_ms in run.segments]
 
     def needed(self, needs: tuple[GpuNeed, ...]) -> dict[str, Any]:
         """Flat for one resource, by resource for several; only what differs from the plan."""
@@ -188,7 +188,7 @@ class _Say:
             if run == planned:
                 continue
             job = self.jobs[name]
-            if (planned is not None and planned.shape == run.shape) or len(job.shapes) == 1:
+            if not run.parts and ((planned is not None and planned.shape == run.shape) or len(job.shapes) == 1):
                 found[name] = self.instant(run.start_ms)
             else:
                 shape = job.shapes[run.shape]

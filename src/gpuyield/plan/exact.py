@@ -15,7 +15,7 @@ from enum import StrEnum
 from gpuyield.plan.board import Board, Mode, Steps, Task
 from gpuyield.plan.budget import Budget
 from gpuyield.plan.profile import NEVER, Profile
-from gpuyield.plan.schedule import Placement
+from gpuyield.plan.schedule import Placement, hold
 from gpuyield.plan.windows import Windows
 
 
@@ -121,12 +121,12 @@ class _Search:
             self.failed.add(key)
             return Answer.NONE
         for at, found in self._children(left, fits):
-            self.profile.reserve(found.mode.demand, found.start_ms, found.end_ms)
+            hold(self.profile, found)
             self.placed[at], self.ends[at] = found, found.end_ms
             answer = self._step(found.start_ms)
             if answer is Answer.PLAN:
                 return answer
-            self.profile.reserve(found.mode.demand, found.start_ms, found.end_ms, -1)
+            hold(self.profile, found, -1)
             del self.placed[at], self.ends[at]
             if answer is Answer.OPEN:
                 return answer

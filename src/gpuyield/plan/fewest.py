@@ -144,9 +144,13 @@ def peak_of(schedule: Schedule, resource: int) -> int:
     runs = [one for one in schedule.placed if one is not None and one.mode.amount(resource) and one.end_ms > 0]
     if not runs:
         return 0
-    starts = np.array([max(0, one.start_ms) for one in runs], dtype=np.int64)
-    ends = np.array([one.end_ms for one in runs], dtype=np.int64)
-    demands = np.array([one.mode.amount(resource) for one in runs], dtype=np.int64)
+    rows = [
+        (max(0, start_ms), end_ms, one.mode.amount(resource))
+        for one in runs
+        for start_ms, end_ms in one.segments
+        if end_ms > 0
+    ]
+    starts, ends, demands = np.array(rows, dtype=np.int64).T
     return peak(starts, ends, demands)
 
 

@@ -262,7 +262,7 @@ class _Maker:
         for task in self.case.board.tasks:
             run = runs.get(task.job.id)
             modes = {mode.shape: mode for mode in task.modes}
-            placed.append(None if run is None else Placement(modes[run.shape], run.start_ms))
+            placed.append(None if run is None else Placement(modes[run.shape], run.start_ms, run.parts))
         return Schedule(placed)
 
     def _objective(self, known: _Known, needs: Sequence[GpuNeed]) -> ObjectiveValue:
@@ -335,7 +335,7 @@ class _Maker:
                 PlannedJob(
                     id=task.job.id,
                     status=status,
-                    run=Run(shape=one.mode.shape, start_ms=one.start_ms, end_ms=one.end_ms),
+                    run=one.run(),
                     why=why_then(case, schedule, at, clock, ends),
                     slack_ms=None if task.deadline_ms is None else task.deadline_ms - one.end_ms,
                     late_ms=late,

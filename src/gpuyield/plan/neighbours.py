@@ -14,7 +14,7 @@ import numpy as np
 from gpuyield.plan.budget import Budget
 from gpuyield.plan.case import Case
 from gpuyield.plan.profile import NEVER, Profile
-from gpuyield.plan.schedule import Manner, Placement, Schedule, choose
+from gpuyield.plan.schedule import Manner, Placement, Schedule, choose, hold
 
 FEWEST, MOST = 4, 24
 """How many jobs are taken out at once."""
@@ -34,8 +34,8 @@ class _Search:
         self.chance = np.random.default_rng(seed)
         self.profile = Profile(case.steps)
         for one in self.placed:
-            if one is not None and one.end_ms > 0:
-                self.profile.reserve(one.mode.demand, max(0, one.start_ms), one.end_ms)
+            if one is not None:
+                hold(self.profile, one)
         tasks = case.board.tasks
         self.wanted = [
             min((end for end in (task.deadline_ms, task.due_ms) if end is not None), default=NEVER) for task in tasks
@@ -100,7 +100,7 @@ class _Search:
         for at in group:
             one = self.placed[at]
             if one is not None:
-                self.profile.reserve(one.mode.demand, one.start_ms, one.end_ms, -1)
+                hold(self.profile, one, -1)
                 self.placed[at] = None
                 self._note(at, None)
 
@@ -108,7 +108,7 @@ class _Search:
         self.placed[at] = one
         self._note(at, one)
         if one is not None:
-            self.profile.reserve(one.mode.demand, one.start_ms, one.end_ms)
+            hold(self.profile, one)
 
     def _note(self, at: int, one: Placement | None) -> None:
         self.starts[at], self.ends[at] = (NEVER, -NEVER) if one is None else (one.start_ms, one.end_ms)

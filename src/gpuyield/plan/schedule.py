@@ -11,6 +11,7 @@ from decimal import Decimal
 from enum import StrEnum
 from fractions import Fraction
 
+from gpuyield.model.plan import Run
 from gpuyield.plan.board import Board, Mode, Steps, Task, in_order
 from gpuyield.plan.profile import NEVER, Profile
 from gpuyield.plan.windows import Windows
@@ -18,15 +19,32 @@ from gpuyield.plan.windows import Windows
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where a task runs."""
+    """Where a task runs; `parts` are the spans of one that is paused, empty: it runs in one piece."""
 
     mode: Mode
     start_ms: int
+    parts: tuple[tuple[int, int], ...] = ()
 
     @property
     def end_ms(self) -> int:
         """When it ends."""
-        return self.start_ms + self.mode.duration_ms
+        return self.parts[-1][1] if self.parts else self.start_ms + self.mode.duration_ms
+
+    @property
+    def segments(self) -> tuple[tuple[int, int], ...]:
+        """The spans in which it runs, in order."""
+        return self.parts or ((self.start_ms, self.end_ms),)
+
+    def run(self) -> Run:
+        """The same as the plan says it."""
+        return Run(shape=self.mode.shape, start_ms=self.start_ms, end_ms=self.end_ms, parts=self.parts)
+
+
+def hold(profile: Profile, one: Placement, sign: int = 1) -> None:
+    """Take what a placement holds from the origin on out of a profile (`sign` -1 gives it back)."""
+    for start_ms, end_ms in one.segments:
+        if end_ms > max(0, start_ms):
+            profile.reserve(one.mode.demand, max(0, start_ms), end_ms, sign)
 
 
 class Schedule:
@@ -99,7 +117,7 @@ def serial_schedule(
             continue
         found = choose(profile, task, windows.tails[at], not_before, manner)
         if found is not None:
-            profile.reserve(found.mode.demand, found.start_ms, found.end_ms)
+            hold(profile, found)
             placed[at] = found
         elif manner.all_or_nothing and task.deadline_ms is not None:
             break

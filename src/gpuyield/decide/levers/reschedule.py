@@ -81,5 +81,6 @@ def _peak(problem: Problem, plan: Plan) -> int:
             continue
         for resource, amount in jobs[one.id].shapes[one.run.shape].demand.items():
             if is_gpu(resource):
-                changes[resource] += [(one.run.start_ms, amount), (one.run.end_ms, -amount)]
+                for start_ms, end_ms in one.run.segments:
+                    changes[resource] += [(start_ms, amount), (end_ms, -amount)]
     return sum(max(accumulate((change for _, change in sorted(found)), initial=0)) for found in changes.values())
