@@ -108,6 +108,33 @@ def test_the_account_of_teams_sums_to_the_cluster_in_json_and_csv(made: tuple[Co
     assert document["capacity_gpu_ms"] == 8 * 2 * 24 * 3_600_000
 
 
+def test_a_pod_wider_than_any_node_is_impossible_though_nobody_declared_its_deadline(
+    made: tuple[Console, Done],
+) -> None:
+    screen = on_demo(made, "queue", "--by", "workload")
+    document = on_demo(made, "queue", "--by", "workload", "-o", "json").document
+
+    giant = next(row for row in document["rows"] if row["key"]["workload"] == "giant")
+    assert {one["cause"] for one in giant["causes"] if one["gpu_ms"]} == {"impossible"}
+    assert [one["job"] for one in document["too_wide"]] == ["search/giant"]
+    assert "search/giant asks for" in screen.out
+
+
+def test_jobs_of_a_declared_family_are_one_row_and_the_rest_has_no_family(made: tuple[Console, Done]) -> None:
+    account = on_demo(made, "account", "--by", "family", "-o", "json").document
+    cost = on_demo(made, "cost", "--by", "family", "-o", "json").document
+    by_workload = on_demo(made, "account", "--by", "workload", "-o", "json").document
+
+    assert [row["key"]["family"] for row in account["rows"]] == ["finetune-7b", "nightly-eval", None]
+    assert [row["key"]["family"] for row in cost["rows"]] == ["finetune-7b", "nightly-eval", None]
+    assert account["rows"][0]["capacity_gpu_ms"] == sum(
+        row["capacity_gpu_ms"]
+        for row in by_workload["rows"]
+        if (row["key"]["workload"] or "").startswith("finetune-7b-")
+    )
+    assert sum(row["capacity_gpu_ms"] for row in account["rows"]) == account["capacity_gpu_ms"]
+
+
 def test_a_split_window_accounts_for_the_same_time(made: tuple[Console, Done]) -> None:
     whole = on_demo(made, "account", "-o", "json").document
     middle = "2026-11-29T10:30:00Z"

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from gpuyield.decide.queue import explain_queue, queue_document
@@ -125,3 +127,28 @@ def test_a_promise_is_judged_by_the_deadline_the_end_and_the_shortest_run(
     facts: JobFacts | None, expected: Promise
 ) -> None:
     assert promise_of(facts, now_ms=50) is expected
+
+
+def test_waiting_is_split_by_family_and_workload_and_what_has_none_is_told_apart() -> None:
+    waits = [
+        Wait(job="evals/n-1", gpus=2, window=WINDOW, promise=Promise.KEPT, workload="n", family="nightly"),
+        Wait(job="evals/n-2", gpus=2, window=WINDOW, promise=Promise.KEPT, workload="n", family="nightly"),
+        Wait(job="evals/trial", gpus=1, window=WINDOW, promise=Promise.NONE, workload="trial"),
+    ]
+
+    by_family = explain_queue(waits, [], WINDOW, on_time=None, by=("family",))
+    by_workload = explain_queue(waits, [], WINDOW, on_time=None, by=("workload",))
+
+    assert {row.key["family"]: row.gpu_ms for row in by_family.rows} == {"nightly": 400, None: 100}
+    assert {row.key["workload"]: row.gpu_ms for row in by_workload.rows} == {"n": 400, "trial": 100}
+
+
+def test_a_pod_that_no_node_is_wide_enough_for_is_named_once() -> None:
+    giant = Wait(
+        job="search/giant", gpus=16, window=Window(0, 50), promise=Promise.IMPOSSIBLE, workload="giant", widest_node=8
+    )
+
+    queue = explain_queue([giant, replace(giant, window=Window(60, 80))], [], WINDOW, on_time=None)
+
+    assert causes(queue) == {Cause.IMPOSSIBLE: 16 * 70}
+    assert queue_document(queue)["too_wide"] == [{"job": "search/giant", "gpus": 16, "widest_node": 8}]

@@ -14,7 +14,7 @@ from gpuyield.model.evidence import Evidence
 from gpuyield.model.waterfall import Account, AccountRow, GpuClass, Leaf, Waterfall
 from gpuyield.units import HOUR_MS, format_instant
 
-KEYS = ("team", "namespace", "workload", "flavor", "node", "hour")
+KEYS = ("team", "namespace", "family", "workload", "flavor", "node", "hour")
 
 _UNKNOWN_CLASSES = frozenset({GpuClass.UNOBSERVED})
 
@@ -103,8 +103,8 @@ def _words(cells: Cells, key: str) -> tuple[Ints, list[str]]:
         return cells.flavor, list(cells.flavors)
     if key == "node":
         return cells.node, list(cells.nodes)
-    words = [str(getattr(owner, key)) for owner in cells.owners]
-    distinct = sorted(set(words))
-    at = {word: index for index, word in enumerate(distinct)}
+    words: list[str | None] = [getattr(owner, key) for owner in cells.owners]
+    distinct = sorted({word for word in words if word is not None})
+    at: dict[str | None, int] = {None: -1, **{word: index for index, word in enumerate(distinct)}}
     codes = np.array([*(at[word] for word in words), -1], dtype=np.int64)
     return codes[cells.owner], distinct

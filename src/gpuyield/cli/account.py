@@ -21,7 +21,7 @@ def account(
     Parameters
     ----------
     by:
-        One or more of team,namespace,workload,flavor,hour.
+        One or more of team,namespace,family,workload,flavor,hour; a family is one declared under batch.
     """
     from gpuyield.steps.account import account_answer as step
 

@@ -23,7 +23,7 @@ def cost(
     Parameters
     ----------
     by:
-        One or more of team,namespace,workload,flavor.
+        One or more of team,namespace,family,workload,flavor; a family is one declared under batch.
     basis:
         Which prices count (default: the declared ones).
     gate:

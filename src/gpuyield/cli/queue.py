@@ -21,7 +21,7 @@ def queue(
     Parameters
     ----------
     by:
-        One or more of team,queue,flavor.
+        One or more of team,queue,family,workload,flavor; a family is one declared under batch.
     """
     from gpuyield.steps.queue import queue_answer as step
 

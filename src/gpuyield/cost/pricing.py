@@ -19,7 +19,7 @@ from gpuyield.units import HOUR_MS, Window, format_instant
 
 KeyValues = tuple[str | None, ...]
 
-DIMENSIONS = ("team", "namespace", "workload", "flavor", "node", "hour")
+DIMENSIONS = ("team", "namespace", "family", "workload", "flavor", "node", "hour")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,9 +89,10 @@ def _column(cells: Cells, dimension: str) -> Ints:
             return cells.node
         case "hour":
             return cells.from_ms // HOUR_MS
-        case "team" | "namespace" | "workload":
-            names = [getattr(owner, dimension) for owner in cells.owners]
-            codes = {name: at for at, name in enumerate(sorted(set(names)))}
+        case "team" | "namespace" | "family" | "workload":
+            names: list[str | None] = [getattr(owner, dimension) for owner in cells.owners]
+            known = sorted({name for name in names if name is not None})
+            codes: dict[str | None, int] = {None: -1, **{name: at for at, name in enumerate(known)}}
             lookup = np.asarray([*(codes[name] for name in names), -1], dtype=np.int64)
             return lookup[cells.owner]
     raise DeclarationError(

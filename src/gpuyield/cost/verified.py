@@ -12,7 +12,7 @@ from gpuyield.model.declaration import Declaration
 from gpuyield.model.outcome import OutcomeResult, OutcomeStatus
 from gpuyield.units import Window
 
-_KNOWN = ("team", "namespace", "workload")
+_KNOWN = ("team", "namespace", "family", "workload")
 
 
 def verified_by_key(
@@ -28,12 +28,12 @@ def verified_by_key(
     """
     if any(dimension not in _KNOWN for dimension in by):
         return None
-    teams = {(one.namespace, one.workload): one.team for one in owners}
+    known = {(one.namespace, one.workload): one for one in owners}
     units: dict[KeyValues, list[int]] = defaultdict(lambda: [0, 0])
     for one in results:
         if not window.from_ms <= one.ended_ms < window.to_ms:
             continue
-        values = _place(one, teams, declaration)
+        values = _place(one, known, declaration)
         pair = units[tuple(values[dimension] for dimension in by)]
         if one.status is OutcomeStatus.VERIFIED:
             pair[0] += one.units
@@ -43,11 +43,13 @@ def verified_by_key(
 
 
 def _place(
-    result: OutcomeResult, teams: Mapping[tuple[str, str], str], declaration: Declaration
+    result: OutcomeResult, known: Mapping[tuple[str, str], Owner], declaration: Declaration
 ) -> dict[str, str | None]:
     service = next((one for one in declaration.services if one.name == result.service), None)
     namespace = result.namespace or (service.selector.namespace if service else None)
-    team = teams.get((namespace or "", result.workload)) or (service.team if service else None)
+    owner = known.get((namespace or "", result.workload))
+    team = (owner.team if owner else None) or (service.team if service else None)
     if team is None and namespace:
         team = declaration.teams.team_of(namespace)
-    return {"team": team, "namespace": namespace, "workload": result.workload or None}
+    family = owner.family if owner else None
+    return {"team": team, "namespace": namespace, "family": family, "workload": result.workload or None}

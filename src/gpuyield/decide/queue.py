@@ -17,10 +17,10 @@ from typing import Any  # a JSON document
 from gpuyield.errors import DeclarationError
 from gpuyield.model.document import gaps_document, schema_name, window_document
 from gpuyield.model.evidence import Gap
-from gpuyield.model.queue import Cause, Promise, Queue, QueueRow, Supply, Wait
+from gpuyield.model.queue import Cause, Promise, Queue, QueueRow, Supply, TooWide, Wait
 from gpuyield.units import Window, merge_windows
 
-DIMENSIONS = ("team", "queue", "flavor")
+DIMENSIONS = ("team", "queue", "family", "workload", "flavor")
 
 
 def explain_queue(
@@ -76,6 +76,7 @@ def explain_queue(
         free_gpu_ms=free_ms,
         idle_gpu_ms=idle_ms,
         gaps=_gaps(window, unplanned_ms),
+        too_wide=_too_wide(one for one, _ in cut),
     )
 
 
@@ -89,6 +90,7 @@ def queue_document(queue: Queue) -> dict[str, Any]:
         "causes": _causes(queue.total),
         "rows": [{"key": dict(row.key), "waiting_gpu_ms": row.gpu_ms, "causes": _causes(row)} for row in queue.rows],
         "meanwhile": {"free_gpu_ms": queue.free_gpu_ms, "idle_held_gpu_ms": queue.idle_gpu_ms},
+        "too_wide": [{"job": one.job, "gpus": one.gpus, "widest_node": one.widest_node} for one in queue.too_wide],
         "gaps": gaps_document(queue.gaps),
     }
 
@@ -226,12 +228,25 @@ def _moments(waits: Sequence[_Open], supplies: Iterable[Supply], blind: Sequence
 
 
 def _key(wait: Wait, by: Sequence[str]) -> tuple[str | None, ...]:
-    values = {"team": wait.team, "queue": wait.queue, "flavor": ",".join(wait.flavors) or None}
+    values = {
+        "team": wait.team,
+        "queue": wait.queue,
+        "family": wait.family,
+        "workload": wait.workload,
+        "flavor": ",".join(wait.flavors) or None,
+    }
     return tuple(values[dimension] for dimension in by)
 
 
 def _causes(row: QueueRow) -> list[dict[str, Any]]:
     return [{"cause": str(cause), "gpu_ms": row.causes[cause]} for cause in Cause]
+
+
+def _too_wide(waits: Iterable[Wait]) -> tuple[TooWide, ...]:
+    found = {
+        TooWide(job=one.job, gpus=one.gpus, widest_node=one.widest_node) for one in waits if one.widest_node is not None
+    }
+    return tuple(sorted(found))
 
 
 def _gaps(window: Window, unplanned_ms: int) -> tuple[Gap, ...]:

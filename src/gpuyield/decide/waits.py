@@ -23,6 +23,7 @@ class JobFacts:
     finished_ms: int | None = None
     shortest_ms: int | None = None
     queue: str | None = None
+    family: str | None = None
     flavors: tuple[str, ...] = ()
 
 
@@ -44,26 +45,47 @@ def promise_of(facts: JobFacts | None, now_ms: int) -> Promise:
     return Promise.KEPT if now_ms + shortest <= facts.due_ms else Promise.MISSED
 
 
-def waits_of(accounting: Accounting, facts_of: FactsOf, now_ms: int) -> tuple[Wait, ...]:
-    """One wait per pod that asked for whole GPUs; `facts_of(namespace, job)` tells of its job."""
+def waits_of(accounting: Accounting, facts_of: FactsOf, now_ms: int, *, declared_width: int = 0) -> tuple[Wait, ...]:
+    """One wait per pod that asked for whole GPUs; `facts_of(namespace, job)` tells of its job.
+
+    A pod runs on one node: one that asks for more than any node has can never start, whatever its deadline.
+    `declared_width` is the widest node that is declared and that nothing reports.
+    """
+    widest = max(declared_width, widest_node(accounting))
     found = []
     for one in accounting.pods.waiting:
         if device_kind(one.resource) is not DeviceKind.WHOLE or not one.devices:
             continue
         job = one.job or one.owner.workload
         facts = facts_of(one.owner.namespace, job)
+        is_too_wide = 0 < widest < one.devices
         found.append(
             Wait(
                 job=f"{one.owner.namespace}/{job}",
                 gpus=one.devices,
                 window=Window(one.from_ms, one.to_ms),
-                promise=promise_of(facts, now_ms),
+                promise=Promise.IMPOSSIBLE if is_too_wide else promise_of(facts, now_ms),
                 team=one.owner.team,
                 queue=facts.queue if facts else None,
+                workload=one.owner.workload,
+                family=facts.family if facts else None,
                 flavors=facts.flavors if facts else (),
+                widest_node=widest if is_too_wide else None,
             )
         )
     return tuple(found)
+
+
+def widest_node(accounting: Accounting) -> int:
+    """The most whole GPUs that a node ever offered one pod; 0 where no node was seen."""
+    return max(
+        (
+            state.cards * (state.replicas or 1) * (state.slices // state.single_slices if state.single_slices else 1)
+            for states in accounting.nodes.states.values()
+            for state in states
+        ),
+        default=0,
+    )
 
 
 def supplies_of(accounting: Accounting) -> tuple[Supply, ...]:

@@ -17,11 +17,15 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, order=True)
 class Owner:
-    """Whom GPU time belongs to. Nobody's time (free or unavailable cards) has no owner."""
+    """Whom GPU time belongs to. Nobody's time (free or unavailable cards) has no owner.
+
+    `family` is the declared batch family of the workload; None: none is declared.
+    """
 
     namespace: str
     workload: str
     team: str
+    family: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

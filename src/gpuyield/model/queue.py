@@ -33,7 +33,7 @@ class Promise(StrEnum):
     """Met, or still ahead and within reach."""
     MISSED = "missed"
     IMPOSSIBLE = "impossible"
-    """Out of reach even for a start without any wait."""
+    """Out of reach even for a start without any wait, or no node has so many GPUs."""
     NONE = "none"
     """None is known."""
 
@@ -42,7 +42,8 @@ class Promise(StrEnum):
 class Wait:
     """GPUs that one pod (they lie on one node) asked for and did not have over a window.
 
-    `flavors` are those that would do, () any.
+    `flavors` are those that would do, () any; `family` is the declared batch family (None: none is declared).
+    `widest_node` is given where no node has so many GPUs: the most that one has.
     """
 
     job: str
@@ -51,7 +52,10 @@ class Wait:
     promise: Promise
     team: str | None = None
     queue: str | None = None
+    workload: str | None = None
+    family: str | None = None
     flavors: tuple[str, ...] = ()
+    widest_node: int | None = None
 
     @property
     def gpu_ms(self) -> int:
@@ -66,6 +70,15 @@ class Supply:
     node: str
     flavor: str | None
     steps: tuple[tuple[int, int, int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class TooWide:
+    """A job with a pod that asks for more GPUs than any node has, so that it can never start."""
+
+    job: str
+    gpus: int
+    widest_node: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,3 +105,4 @@ class Queue:
     free_gpu_ms: int
     idle_gpu_ms: int
     gaps: tuple[Gap, ...]
+    too_wide: tuple[TooWide, ...] = ()

@@ -139,6 +139,14 @@ CLASS_MEANING: Mapping[str, str] = {
 }
 
 
+def key_word(name: str, value: str | None) -> str:
+    """A part of a row's key as read; what has none is nobody's, or of no such kind."""
+    return str(value) if value is not None else _WITHOUT.get(name, "(nobody)")
+
+
+_WITHOUT: Mapping[str, str] = {"family": "(no family)", "queue": "(no queue)", "flavor": "(not known)"}
+
+
 def has_outcomes(fall: Waterfall) -> bool:
     """Whether any busy time was judged or covered by an outcome."""
     return fall.gpu_ms(GpuClass.PRODUCTIVE, *LOST, GpuClass.UNATTRIBUTED) > 0

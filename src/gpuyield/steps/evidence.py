@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpuyield.account import Accounting
 from gpuyield.account import account as account_window
@@ -54,6 +54,7 @@ def gather(setting: Setting, window: Window, *, basis: PriceBasis | None = None)
             judged=judged.spans() if judged else (),
             cuts=book.edges(window),
         )
+    accounting = with_families(accounting, promises)
     gaps = (
         *_source_gaps(setting, window),
         *accounting.gaps,
@@ -70,6 +71,15 @@ def gather(setting: Setting, window: Window, *, basis: PriceBasis | None = None)
         book=book,
         gaps=gaps,
     )
+
+
+def with_families(accounting: Accounting, promises: Promises) -> Accounting:
+    """The same, with the declared batch family of each workload that belongs to one."""
+    families = {(namespace, one.workload): one.family for (namespace, _), one in promises.jobs.items() if one.family}
+    owners = tuple(
+        replace(owner, family=families.get((owner.namespace, owner.workload))) for owner in accounting.cells.owners
+    )
+    return replace(accounting, cells=replace(accounting.cells, owners=owners))
 
 
 def _judged(setting: Setting, window: Window, promises: Promises) -> Judged | None:

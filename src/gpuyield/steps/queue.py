@@ -40,11 +40,18 @@ def queued(evidence: Evidence, *, by: tuple[str, ...] = (), on_time: Collection[
             created_ms=promised.created_ms,
             finished_ms=promised.completed_ms if promised.completed_ms is not None else (job.ended_ms if job else None),
             shortest_ms=job.run_ms if job else None,
+            family=promised.family,
         )
 
     accounting = evidence.accounting
+    inventory = evidence.setting.declaration.inventory
     return explain_queue(
-        waits_of(accounting, facts_of, evidence.window.to_ms),
+        waits_of(
+            accounting,
+            facts_of,
+            evidence.window.to_ms,
+            declared_width=max((one.gpus // (one.nodes or 1) for one in inventory), default=0),
+        ),
         supplies_of(accounting),
         evidence.window,
         on_time=on_time,

@@ -8,11 +8,17 @@ from gpuyield.model.evidence import Gap
 from gpuyield.model.waterfall import ALLOCATED, BUSY, LOST, UNJUDGED, Account, GpuClass, Holder
 from gpuyield.report.answer import Answer, Next
 from gpuyield.report.documents import account_document
-from gpuyield.report.sentences import account_headline, count, gpu_hours, has_outcomes, idle_sentence, window_words
+from gpuyield.report.sentences import (
+    account_headline,
+    count,
+    gpu_hours,
+    has_outcomes,
+    idle_sentence,
+    key_word,
+    window_words,
+)
 from gpuyield.report.tables import Cell, Column, Kind, Table, format_local, format_span
 from gpuyield.report.waterfall import waterfall_table
-
-NOBODY = "(nobody)"
 
 
 def account_answer(account: Account, *, zone: tzinfo, judged: bool | None = None) -> Answer:
@@ -69,7 +75,7 @@ def rows_table(account: Account, *, judged: bool, zone: tzinfo) -> Table:
             continue
         rows.append(
             (
-                *(NOBODY if row.key.get(name) is None else str(row.key[name]) for name in account.by),
+                *(key_word(name, row.key.get(name)) for name in account.by),
                 fall.gpu_ms(*ALLOCATED),
                 fall.gpu_ms(GpuClass.STARTING),
                 fall.gpu_ms(GpuClass.IDLE_HELD),

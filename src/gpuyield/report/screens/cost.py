@@ -11,10 +11,8 @@ from gpuyield.model.cost import Cost
 from gpuyield.report.answer import Answer, Next
 from gpuyield.report.facts import Document
 from gpuyield.report.screens.account import gap_notes
-from gpuyield.report.sentences import listed
+from gpuyield.report.sentences import key_word, listed
 from gpuyield.report.tables import Cell, Column, Kind, Table
-
-NOBODY = "(nobody)"
 
 FORMS = ("allocated", "busy", "fully_loaded")
 FORM_WORDS = {"allocated": "of all held time", "busy": "of busy time", "fully_loaded": "fully loaded"}
@@ -52,7 +50,7 @@ def small_money(amount: Decimal) -> str:
 
 def key_words(key: Document) -> str:
     """A row's key as read."""
-    return " / ".join(NOBODY if part is None else str(part) for part in key.values()) or "all"
+    return " / ".join(key_word(name, part) for name, part in key.items()) or "all"
 
 
 def unit_table(cost: Document) -> Table:

@@ -9,14 +9,14 @@ from gpuyield.decide.queue import queue_document
 from gpuyield.model.queue import Queue
 from gpuyield.report.answer import Answer, Next
 from gpuyield.report.facts import Document
-from gpuyield.report.screens.account import NOBODY, gap_notes
-from gpuyield.report.sentences import gpu_hours, percent
+from gpuyield.report.screens.account import gap_notes
+from gpuyield.report.sentences import count, gpu_hours, key_word, percent
 from gpuyield.report.tables import Cell, Column, Kind, Table
 from gpuyield.units import largest_remainder
 
 CAUSE_WORDS: Mapping[str, str] = {
     "not_due_yet": "not due yet",
-    "impossible": "impossible deadline",
+    "impossible": "impossible",
     "quota": "quota",
     "fragmented": "fragmented GPUs",
     "held_idle": "idle GPUs held by others",
@@ -30,7 +30,7 @@ CAUSE_WORDS: Mapping[str, str] = {
 
 CAUSE_MEANING: Mapping[str, str] = {
     "not_due_yet": "it has a deadline or due time and kept it",
-    "impossible": "no number of GPUs would have met its deadline",
+    "impossible": "no number of GPUs would have met its deadline, or it asks for more than any node has",
     "quota": "its queue's quota was used up",
     "fragmented": "GPUs were free, but not together on one node",
     "held_idle": "it would have started on GPUs that others held idle",
@@ -79,7 +79,7 @@ def queue_answer(queue: Queue, *, zone: ZoneInfo) -> Answer:
         headline=(queue_finding(causes(document)) + ".", *_meanwhile(queue)),
         tables=(*tables, queue_table(document)),
         csv=causes_table(document),
-        notes=gap_notes(queue.gaps, zone=zone),
+        notes=(*_too_wide(queue), *gap_notes(queue.gaps, zone=zone)),
         next=(
             Next(command="gpuyield plan", why="whether the work fits the GPUs that exist"),
             Next(command="gpuyield decide", why="what to change first"),
@@ -114,7 +114,10 @@ def keys_table(queue: Document) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for row in queue["rows"]:
         amounts = dict(causes(row))
-        names = tuple(NOBODY if part is None else str(part) for part in row["key"].values())
+        # Without a flavor a job takes any.
+        names = tuple(
+            "(any)" if (name, part) == ("flavor", None) else key_word(name, part) for name, part in row["key"].items()
+        )
         rows.append((*names, int(row["waiting_gpu_ms"]), *(amounts[cause] for cause in used)))
     return Table(
         title=f"Waiting GPU-hours by {' and '.join(queue['by'])}",
@@ -148,6 +151,18 @@ def _meanwhile(queue: Queue) -> tuple[str, ...]:
         return ()
     return (
         f"While work waited, {gpu_hours(queue.idle_gpu_ms)} were held idle and {gpu_hours(queue.free_gpu_ms)} free.",
+    )
+
+
+def _too_wide(queue: Queue, *, most: int = 5) -> list[str]:
+    lines = [
+        f"{one.job} asks for {count(one.gpus, 'GPU')} on one node, and the widest has {one.widest_node}: it can never "
+        "start. Let it ask for fewer, or spread it over several pods."
+        for one in queue.too_wide[:most]
+    ]
+    rest = len(queue.too_wide) - most
+    return (
+        [*lines, f"{count(rest, 'more job')} ask for more than any node has: -o json lists all."] if rest > 0 else lines
     )
 
 
