@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
-from gpuyield.model.job import Capacity, PlanJob, PlanObjective, Problem, Shape
+from gpuyield.model.job import Capacity, PlanJob, PlanObjective, Problem, QueueQuota, ResourceQuota, Shape
 from plan.small import ORIGIN_MS
 
 FEATURES = (
@@ -22,7 +22,39 @@ FEATURES = (
 
 def problem_of(seed: int, *, most_jobs: int = 8) -> Problem:
     """A problem of up to so many jobs; each feature is in it with a chance of a third."""
-    return _Maker.of(random.Random(f"plan {seed}")).problem(most_jobs)
+    chance = random.Random(f"quotas {seed}")
+    problem = _Maker.of(random.Random(f"plan {seed}")).problem(most_jobs)
+    return with_quotas(problem, chance) if chance.random() < 0.35 else problem
+
+
+def with_quotas(problem: Problem, chance: random.Random) -> Problem:
+    """The same with queues a and b in a cohort, c in it or alone, and quotas of most resources for each."""
+    most = {name: max(amount for _, amount in steps) for name, steps in problem.capacity.steps.items()}
+    queues = [
+        QueueQuota(
+            queue=queue,
+            cohort=cohort,
+            resources={
+                name: _quota(chance, amount, alone=cohort is None)
+                for name, amount in most.items()
+                if chance.random() < 0.95
+            },
+        )
+        for queue, cohort in (("a", "eu"), ("b", "eu"), ("c", chance.choice(["eu", None])))
+    ]
+    jobs = tuple(replace(job, queue=chance.choice(["a", "a", "b", "c", None])) for job in problem.jobs)
+    return replace(problem, jobs=jobs, quotas=tuple(queues))
+
+
+def _quota(chance: random.Random, most: int, *, alone: bool) -> ResourceQuota:
+    nominal = chance.randint(0, most)
+    if chance.random() < 0.15:
+        return ResourceQuota(nominal=((0, nominal), (chance.randint(1, 9) * 60_000, most)))
+    return ResourceQuota(
+        nominal=nominal,
+        borrow=None if alone or chance.random() < 0.5 else chance.randint(0, 3),
+        lend=None if chance.random() < 0.5 else chance.randint(0, nominal),
+    )
 
 
 def prices_of(problem: Problem) -> Mapping[str, Decimal] | None:

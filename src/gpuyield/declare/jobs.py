@@ -60,6 +60,8 @@ class JobTerms:
     """What a job may run on that names no flavor: `gpu`, or every `gpu/...` that capacity has."""
     known_ids: Collection[str] = ()
     """Jobs of elsewhere that `after` may name, and that an `id` may not repeat."""
+    queues: Collection[str] = ()
+    """The queues that have quotas; where there are any, a job may name no other."""
 
 
 def parse_jobs(found: Rows, terms: JobTerms) -> tuple[PlanJob, ...]:
@@ -116,6 +118,9 @@ def _job(reader: RowReader, name: str | None, after: tuple[str, ...], terms: Job
     weight = reader.text("weight", partial(_number, 0), wanted="a number from 0 on")
     restart_ms = _restart(reader)
     queue, team, family = (reader.text(key, _text, wanted="a name") for key in ("queue", "team", "family"))
+    if queue is not None and terms.queues and queue not in terms.queues:
+        fix = did_you_mean(queue, terms.queues)
+        reader.say(("queue",), f'queue "{shown(queue)}" has no quotas in the capacity file.', fix)
     if name is None or not shapes:
         return None
     from_origin = {key: None if at is None else at - terms.origin_ms for key, at in times.items()}

@@ -67,6 +67,7 @@ def read_problem(
             zone=zone,
             milestones=milestones or {},
             gpu_resources=gpu_resources(ground.capacity),
+            queues=[queue.queue for queue in ground.quotas],
         )
         planned = parse_jobs(found, terms)
     except DeclarationError as err:

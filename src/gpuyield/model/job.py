@@ -10,6 +10,28 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
+from typing import TypeAlias
+
+Steps: TypeAlias = tuple[tuple[int, int], ...]
+"""A step function `(from_ms, amount)`, each holding until the next; 0 before the first."""
+
+Amounts: TypeAlias = int | Steps
+"""An amount that never changes, or a step function."""
+
+
+def is_gpu(resource: str) -> bool:
+    """Whether a resource counts as GPUs: `gpu`, or `gpu/FLAVOR`."""
+    return resource == "gpu" or resource.startswith("gpu/")
+
+
+def amount_at(steps: Steps, at_ms: int) -> int:
+    """What a step function amounts to at one instant."""
+    found = 0
+    for from_ms, amount in steps:
+        if from_ms > at_ms:
+            break
+        found = amount
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,16 +74,11 @@ class Capacity:
     Nothing exists before the first step. Times in ms from the problem's origin.
     """
 
-    steps: Mapping[str, tuple[tuple[int, int], ...]]
+    steps: Mapping[str, Steps]
 
     def amount(self, resource: str, at_ms: int) -> int:
         """What exists of a resource at one instant."""
-        found = 0
-        for from_ms, amount in self.steps.get(resource, ()):
-            if from_ms > at_ms:
-                break
-            found = amount
-        return found
+        return amount_at(self.steps.get(resource, ()), at_ms)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,11 +92,14 @@ class NodeGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceQuota:
-    """What a queue may use of one resource: its own, what it may borrow (None: no limit), what it lends (None: all)."""
+    """What a queue may use of one resource: its own, what it may borrow (None: no limit), what it lends (None: all).
 
-    nominal: int
-    borrow: int | None = None
-    lend: int | None = None
+    Each is an amount, or a calendar of amounts.
+    """
+
+    nominal: Amounts
+    borrow: Amounts | None = None
+    lend: Amounts | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,19 +6,17 @@ Tasks are sorted by content and only then by id, so renaming jobs changes nothin
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import pairwise
-from typing import TypeAlias
 
 from gpuyield.errors import Mistake, PlanError
 from gpuyield.model.job import Capacity, PlanJob, Problem, Shape
+from gpuyield.model.job import Steps as Steps
+from gpuyield.model.job import is_gpu as is_gpu
+from gpuyield.plan.quota import limits_by_queue, limits_of, quota_mistakes, steps_of
 
-Steps: TypeAlias = tuple[tuple[int, int], ...]
-"""A step function `(from_ms, amount)`, each holding until the next; 0 before the first."""
-
-GPU_PREFIX = "gpu/"
 MOST_MS = 10**15
 """No time may be further from the origin than this (about 30,000 years)."""
 MOST_AMOUNT = 10**9
@@ -65,12 +63,16 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """The problem, indexed. `steps` is the capacity by resource index; `topological` holds every task."""
+    """The problem, indexed. `steps` is the capacity by resource index; `topological` holds every task.
+
+    The first `named` resources are those of the capacity, the others stand for quotas.
+    """
 
     tasks: tuple[Task, ...]
     resources: tuple[str, ...]
     steps: tuple[Steps, ...]
     topological: tuple[int, ...]
+    named: int
 
     def gpu_resources(self) -> list[int]:
         """Indices of the resources that are GPUs."""
@@ -87,22 +89,25 @@ def holds(most: Sequence[int], mode: Mode) -> bool:
     return all(amount <= most[at] for at, amount in mode.demand)
 
 
-def is_gpu(resource: str) -> bool:
-    """Whether a resource counts as GPUs: `gpu`, or `gpu/FLAVOR`."""
-    return resource == "gpu" or resource.startswith(GPU_PREFIX)
-
-
 def arrange(problem: Problem) -> Board:
     """The problem, indexed and checked.
 
     Raises:
         PlanError: All that is wrong with it: unknown or repeated ids, cycles, figures out of range.
     """
-    mistakes = [*_capacity_mistakes(problem.capacity), *_job_mistakes(problem.jobs)]
+    mistakes = [
+        *_capacity_mistakes(problem.capacity),
+        *_quota_mistakes(problem),
+        *_job_mistakes(problem.jobs),
+    ]
     if mistakes:
         raise PlanError.of(mistakes)
-    resources = tuple(sorted(problem.capacity.steps))
+    limits = limits_of(problem.quotas, problem.capacity)
+    named = sorted(problem.capacity.steps)
+    resources = (*named, *sorted(limits))
+    under = limits_by_queue(limits)
     jobs = sorted(problem.jobs, key=_content)
+    known = {name: at for at, name in enumerate(resources)}
     number = {job.id: at for at, job in enumerate(jobs)}
     before = [tuple(sorted({number[name] for name in job.after})) for job in jobs]
     followers: list[list[int]] = [[] for _ in jobs]
@@ -111,12 +116,16 @@ def arrange(problem: Problem) -> Board:
             followers[one].append(at)
     return Board(
         tasks=tuple(
-            _task(at, job, resources, before[at], [(one, _fixed(jobs[one])) for one in followers[at]])
+            _task(at, job, known, under, before[at], [(one, _fixed(jobs[one])) for one in followers[at]])
             for at, job in enumerate(jobs)
         ),
         resources=resources,
-        steps=tuple(tuple(problem.capacity.steps[name]) for name in resources),
+        steps=(
+            *(tuple(problem.capacity.steps[name]) for name in named),
+            *(limits[name].steps for name in resources[len(named) :]),
+        ),
         topological=tuple(in_order(range(len(jobs)), before)),
+        named=len(named),
     )
 
 
@@ -147,18 +156,19 @@ def in_order(wanted: Iterable[int], before: Sequence[tuple[int, ...]]) -> list[i
 def _task(
     at: int,
     job: PlanJob,
-    resources: Sequence[str],
+    known: Mapping[str, int],
+    under: Mapping[tuple[str, str], Sequence[str]],
     before: tuple[int, ...],
     followers: Sequence[tuple[int, int | None]],
 ) -> Task:
-    known = {name: index for index, name in enumerate(resources)}
     start = _fixed(job)
     modes = []
     for number, shape in enumerate(job.shapes):
         over = start is not None and start + shape.duration_ms <= 0
         if not over and any(name not in known for name in shape.demand):
             continue
-        held = [] if over else sorted((known[name], amount) for name, amount in shape.demand.items())
+        demand = shape.demand if job.queue is None or not under else _under_quota(shape.demand, job.queue, under)
+        held = [] if over else sorted((known[name], amount) for name, amount in demand.items())
         modes.append(
             Mode(shape=number, demand=tuple(held), duration_ms=shape.duration_ms, gpus=gpus_of(shape)),
         )
@@ -178,6 +188,13 @@ def _task(
         before=before,
         after=tuple(one for one, _ in followers),
     )
+
+
+def _under_quota(
+    demand: Mapping[str, int], queue: str, under: Mapping[tuple[str, str], Sequence[str]]
+) -> dict[str, int]:
+    """The demand, and the same of every limit that counts it."""
+    return dict(demand) | {name: amount for one, amount in demand.items() for name in under.get((queue, one), ())}
 
 
 def _fixed(job: PlanJob) -> int | None:
@@ -209,15 +226,28 @@ def _content(job: PlanJob) -> tuple[object, ...]:
 
 
 def _capacity_mistakes(capacity: Capacity) -> list[Mistake]:
+    return [one for name, steps in capacity.steps.items() for one in _steps_mistakes(f"capacity of {name}", steps)]
+
+
+def _quota_mistakes(problem: Problem) -> list[Mistake]:
+    found = quota_mistakes(problem.quotas, problem.capacity, problem.jobs)
+    for queue in problem.quotas:
+        for resource, quota in queue.resources.items():
+            for kind, amounts in (("nominal", quota.nominal), ("borrow", quota.borrow), ("lend", quota.lend)):
+                if amounts is not None:
+                    found += _steps_mistakes(f"{kind} of {resource} of queue {queue.queue}", steps_of(amounts))
+    return found
+
+
+def _steps_mistakes(name: str, steps: Steps) -> list[Mistake]:
     found = []
-    for name, steps in capacity.steps.items():
-        times = [from_ms for from_ms, _ in steps]
-        if any(later <= earlier for earlier, later in pairwise(times)):
-            found.append(Mistake(what=f"capacity of {name}: its steps are not in order of time.", fix="Sort them."))
-        if any(not 0 <= amount <= MOST_AMOUNT for _, amount in steps):
-            found.append(Mistake(what=f"capacity of {name}: an amount is not between 0 and {MOST_AMOUNT}.", where=name))
-        if any(abs(from_ms) > MOST_MS for from_ms in times):
-            found.append(Mistake(what=f"capacity of {name}: a time lies too far away.", where=name))
+    times = [from_ms for from_ms, _ in steps]
+    if any(later <= earlier for earlier, later in pairwise(times)):
+        found.append(Mistake(what=f"{name}: its steps are not in order of time.", fix="Sort them."))
+    if any(not 0 <= amount <= MOST_AMOUNT for _, amount in steps):
+        found.append(Mistake(what=f"{name}: an amount is not between 0 and {MOST_AMOUNT}.", where=name))
+    if any(abs(from_ms) > MOST_MS for from_ms in times):
+        found.append(Mistake(what=f"{name}: a time lies too far away.", where=name))
     return found
 
 

@@ -73,9 +73,12 @@ class Case:
         return Case._on(*self._changed(resource, steps))
 
     def _changed(self, resource: int, steps: Steps) -> tuple[Problem, Board]:
-        changed = {**self.problem.capacity.steps, self.board.resources[resource]: steps}
         rows = tuple(steps if at == resource else one for at, one in enumerate(self.steps))
-        return replace(self.problem, capacity=Capacity(steps=changed)), replace(self.board, steps=rows)
+        board = replace(self.board, steps=rows)
+        if resource >= self.board.named:  # It stands for a quota: the problem names what the quota is made of.
+            return self.problem, board
+        changed = {**self.problem.capacity.steps, self.board.resources[resource]: steps}
+        return replace(self.problem, capacity=Capacity(steps=changed)), board
 
     def _held(self) -> Iterator[tuple[tuple[Mode, ...], Task]]:
         return zip(self.windows.held, self.board.tasks, strict=True)

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any  # JSON has no narrower type than this.
 
 from gpuyield.model.document import canonical_bytes, inputs_digest, schema_name
-from gpuyield.model.job import PlanJob, Problem, Shape
+from gpuyield.model.job import Amounts, PlanJob, Problem, QueueQuota, Shape
 from gpuyield.model.plan import (
     AddGpus,
     Drop,
@@ -38,9 +38,25 @@ def plan_inputs(problem: Problem, *, prices: Mapping[str, Decimal] | None = None
         "capacity": {name: [list(step) for step in steps] for name, steps in problem.capacity.steps.items()},
         "sources": [{"path": source.path, "sha256": source.sha256, "rows": source.rows} for source in problem.sources],
     }
+    if problem.quotas:
+        inputs["quotas"] = [_quota_inputs(queue) for queue in sorted(problem.quotas, key=lambda one: one.queue)]
     if prices is not None:
         inputs["prices"] = {name: str(price) for name, price in prices.items()}
     return inputs
+
+
+def _quota_inputs(queue: QueueQuota) -> dict[str, Any]:
+    def said(amounts: Amounts | None) -> int | list[list[int]] | None:
+        return amounts if amounts is None or isinstance(amounts, int) else [list(step) for step in amounts]
+
+    return {
+        "queue": queue.queue,
+        "cohort": queue.cohort,
+        "resources": {
+            name: {"nominal": said(quota.nominal), "borrow": said(quota.borrow), "lend": said(quota.lend)}
+            for name, quota in queue.resources.items()
+        },
+    }
 
 
 def _job_inputs(job: PlanJob) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from gpuyield.model.plan import (
 from gpuyield.plan.board import Task, is_gpu
 from gpuyield.plan.case import Case
 from gpuyield.plan.impossible import Impossible, Reason
+from gpuyield.plan.quota import said_as
 from gpuyield.plan.schedule import Placement, Schedule
 from gpuyield.units import DAY_MS, HOUR_MS, format_duration
 
@@ -64,12 +65,12 @@ def plural(count: int, noun: str) -> str:
 
 
 def things(amount: int, resource: str) -> str:
-    """`1 GPU`, `4 GPUs`, `4 of cpu`."""
-    if resource == "gpu":
-        return f"{amount} GPU" + ("" if amount == 1 else "s")
-    if is_gpu(resource):
-        return f"{amount} {resource.removeprefix('gpu/')} GPU" + ("" if amount == 1 else "s")
-    return f"{amount} of {resource}"
+    """`1 GPU`, `4 GPUs`, `4 of cpu`, `4 h100 GPUs of the quota of evals`."""
+    base, share = said_as(resource)
+    if not is_gpu(base):
+        return f"{amount} of {base}{share}"
+    flavor = "" if base == "gpu" else f"{base.removeprefix('gpu/')} "
+    return f"{amount} {flavor}GPU" + ("" if amount == 1 else "s") + share
 
 
 def named(names: Sequence[str]) -> str:
@@ -109,18 +110,9 @@ def explain(
     if late:
         said.append(f"{plural(len(late), 'job').capitalize()} would end after the due time: {named(late)}.")
     said.extend(say_relaxation(one, clock) for one in relaxed)
-    said.extend(_left_out(case))
-    return tuple(said)
-
-
-def _left_out(case: Case) -> list[str]:
-    """What the problem states and this planner does not use: said, so that nobody relies on it."""
-    said = []
-    if case.problem.quotas:
-        said.append("Queue quotas are not planned with: the plan may need more than a queue's quota.")
     if any(task.job.restart_ms is not None for task in case.board.tasks):
         said.append("Preemptible jobs are planned in one piece, and proofs allow for pauses.")
-    return said
+    return tuple(said)
 
 
 def _all_met(case: Case) -> str:
@@ -181,8 +173,9 @@ def _run_throughout(case: Case, certificate: Certificate, resource: int) -> bool
 
 
 def _hours(gpu_ms: int, resource: str) -> str:
-    unit = "GPU-hours" if is_gpu(resource) else f"hours of {resource}"
-    return f"{gpu_ms / HOUR_MS:.4g} {unit}"
+    base, share = said_as(resource)
+    unit = "GPU-hours" if is_gpu(base) else f"hours of {base}"
+    return f"{gpu_ms / HOUR_MS:.4g} {unit}{share}"
 
 
 def _needs(needs: Sequence[GpuNeed], at_once: Mapping[str, int]) -> list[str]:
@@ -287,7 +280,10 @@ def why_then(case: Case, schedule: Schedule, at: int, clock: Clock, ends: Mappin
         for number in ends.get(one.start_ms, ())
         if number != at and _shares(schedule.placed[number], mine)
     )
-    wanted = " and ".join(things(amount, case.board.resources[resource]) for resource, amount in one.mode.demand)
+    held = [(case.board.resources[at], amount) for at, amount in one.mode.demand if at < case.board.named]
+    wanted = " and ".join(things(amount, resource) for resource, amount in held)
+    if len(held) < len(one.mode.demand):
+        wanted += f" within the quota of {task.job.queue}"
     if freeing:
         return f"Starts at {start}, when {named(freeing)} {_end(freeing)}; before that there is no room for {wanted}."
     return f"Starts at {start}, the earliest with room for {wanted} as long as it runs."

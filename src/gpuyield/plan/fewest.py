@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from gpuyield.model.job import amount_at
 from gpuyield.model.plan import Certificate, GpuNeed, Run
-from gpuyield.plan.board import Steps
 from gpuyield.plan.budget import Budget
 from gpuyield.plan.case import (
     BOTH_CHOICES,
@@ -38,7 +38,7 @@ def fewest(case: Case, resource: int, known: Sequence[Schedule], budget: Budget,
     may be as much as it takes; the floor is still said where more of it would help.
     """
     name = case.board.resources[resource]
-    available = _at_origin(case.steps[resource])
+    available = amount_at(case.steps[resource], 0)
     roomy = case.with_steps(resource, constant(case.steps[resource], _plenty(case)))
     if roomy.impossible:
         return GpuNeed(resource=name, available=available, needed=None, lower_bound=None)
@@ -61,14 +61,6 @@ def fewest(case: Case, resource: int, known: Sequence[Schedule], budget: Budget,
 
 
 _Found = tuple[int, Mapping[str, Run]]
-
-
-def _at_origin(steps: Steps) -> int:
-    found = 0
-    for from_ms, amount in steps:
-        if from_ms <= 0:
-            found = amount
-    return found
 
 
 def _plenty(case: Case) -> int:

@@ -95,7 +95,7 @@ def _shortest(task: Task, windows: Windows) -> int:
 def _impossible(board: Board, empty: Profile, windows: Windows, task: Task, chain_head: int) -> Impossible | None:
     if not task.modes:
         named = tuple(sorted({name for shape in task.job.shapes for name in shape.demand}))
-        return Impossible(task=task.index, reason=Reason.NO_FLAVOR, need=named, have=board.resources)
+        return Impossible(task=task.index, reason=Reason.NO_FLAVOR, need=named, have=board.resources[: board.named])
     shortest = min(mode.duration_ms for mode in task.modes)
     release = task.release_ms if task.fixed_ms is None else task.fixed_ms
     head = windows.heads[task.index]

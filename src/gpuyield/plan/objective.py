@@ -170,7 +170,7 @@ def chosen_resource(case: Case) -> int:
     Raises:
         PlanError: None is named and there are several, or the named one does not exist.
     """
-    names = case.board.resources
+    names = case.board.resources[: case.board.named]
     wanted = case.problem.resource
     if wanted is None and len(names) == 1:
         return 0

@@ -101,14 +101,16 @@ def _most_lasting(job: Job, shape: Shape, steps: Steps) -> int:
 
 
 def _no_flavor(need: Any, have: Any, question: Question, job: Job) -> None:
-    present = {name for name, steps in question.problem.capacity.items() if max(steps.amounts) > 0}
-    if any(set(shape.demand) <= present for shape in job.shapes):
+    limits = question.problem.quotas.limits
+    capacity = {name: steps for name, steps in question.problem.capacity.items() if name not in limits}
+    present = {name for name, steps in capacity.items() if max(steps.amounts) > 0}
+    if any(set(shape.named) <= present for shape in job.shapes):
         raise Refused(f'A flavor that "{job.id[:60]}" names is there.')
     named = {str(shape.flavor) for shape in job.shapes if shape.flavor is not None}
-    resources = {name for shape in job.shapes for name in shape.demand}
+    resources = {name for shape in job.shapes for name in shape.named}
     if _words(need, "need") not in ({*named}, resources):
         raise Refused(f'need is not what "{job.id[:60]}" names.')
-    listed = set(question.problem.capacity)
+    listed = set(capacity)
     if _words(have, "have") not in [
         group for names in (present, listed) for group in (names, {name.removeprefix("gpu/") for name in names})
     ]:

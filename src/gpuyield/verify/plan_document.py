@@ -16,7 +16,7 @@ from .proofs import Proofs, attainable_share, is_obvious, unlimited
 from .question import Question
 from .relaxations import check_relaxations
 from .report import Findings, NotRechecked, Refused
-from .runs import check_capacity, check_order, peak
+from .runs import check_capacity, check_order, check_quotas, peak
 from .shares import TOLERANCE, check_cost, check_gap, check_share, near, shares
 from .values import choice, decimal, field, items, number, record, seconds_ms, text, whole
 
@@ -98,6 +98,9 @@ def _check_together(jobs: PlanJobs, view: _View, findings: Findings) -> None:
         check_order(jobs.runs, view.problem)
     with findings.claim("jobs: capacity is never exceeded"):
         check_capacity(jobs.runs.values(), view.capacity_problem().capacity)
+    if view.problem.quotas.rows:
+        with findings.claim("jobs: quotas are kept"):
+            check_quotas(jobs.runs.values(), view.problem.quotas)
     with findings.claim("jobs: only hard deadlines are given up"):
         check_dropped(jobs, view.problem, view.capacity_problem().capacity)
     if view.resource is not None and view.value is None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any  # JSON has no narrower type than this.
 
+from .quotas import NO_QUOTAS, Quotas, is_gpu, read_quotas, read_steps
 from .report import Refused
 from .steps import Steps
 from .values import choice, decimal, field, instant, items, record, text, whole
@@ -21,17 +22,18 @@ MOST = 10**15
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """One way to run a job."""
+    """One way to run a job. `demand` counts each limit of a quota that it is under; `named` is what the inputs say."""
 
     flavor: str | None
     demand: dict[str, int]
+    named: dict[str, int]
     duration_ms: int
 
     @property
     def gpus(self) -> int:
         """The GPUs it holds: its demand of `gpu` and `gpu/F`; of all it names where none is a GPU resource."""
-        named = [amount for name, amount in self.demand.items() if name == "gpu" or name.startswith("gpu/")]
-        return sum(named or self.demand.values())
+        counted = [amount for name, amount in self.named.items() if is_gpu(name)]
+        return sum(counted or self.named.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +50,7 @@ class Job:
     restart_ms: int | None
     started_ms: int | None
     pinned_ms: int | None
+    queue: str | None = None
 
     @property
     def fixed_ms(self) -> int | None:
@@ -82,7 +85,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """Jobs by id, capacity by resource."""
+    """Jobs by id, capacity by resource; the limits of `quotas` are resources, too."""
 
     origin_ms: int
     objective: str
@@ -90,6 +93,7 @@ class Problem:
     jobs: dict[str, Job]
     capacity: dict[str, Steps]
     prices: Mapping[str, Fraction] | None = None
+    quotas: Quotas = NO_QUOTAS
 
     def with_constant(self, resource: str, amount: int) -> Problem:
         """The same with a constant amount of one resource."""
@@ -125,9 +129,14 @@ def read_problem(decoded: Any) -> Problem:
         raise Refused(f"inputs.schema is not {PLAN_INPUTS}.")
     resource = field(inputs, "resource", "inputs")
     items(field(inputs, "sources", "inputs"), "inputs.sources")
+    capacity = {
+        text(name, "inputs.capacity"): read_steps(steps, f"inputs.capacity.{name}")
+        for name, steps in record(field(inputs, "capacity", "inputs"), "inputs.capacity").items()
+    }
+    quotas = read_quotas(inputs.get("quotas"), capacity)
     jobs: dict[str, Job] = {}
     for at, entry in enumerate(items(field(inputs, "jobs", "inputs"), "inputs.jobs")):
-        job = _job(entry, f"inputs.jobs[{at}]")
+        job = _job(entry, f"inputs.jobs[{at}]", quotas)
         if job.id in jobs:
             raise Refused(f'inputs.jobs has the id "{job.id}" twice.')
         jobs[job.id] = job
@@ -137,11 +146,9 @@ def read_problem(decoded: Any) -> Problem:
         objective=choice(field(inputs, "objective", "inputs"), "inputs.objective", OBJECTIVES),
         resource=None if resource is None else text(resource, "inputs.resource"),
         jobs=jobs,
-        capacity={
-            text(name, "inputs.capacity"): _steps(steps, f"inputs.capacity.{name}")
-            for name, steps in record(field(inputs, "capacity", "inputs"), "inputs.capacity").items()
-        },
+        capacity={**capacity, **{name: limit.steps for name, limit in quotas.limits.items()}},
         prices=_prices(inputs.get("prices")),
+        quotas=quotas,
     )
 
 
@@ -149,19 +156,23 @@ def chosen_resource(problem: Problem) -> str:
     """The resource of objective fewest-gpus: the named one, else the only one."""
     if problem.resource is not None:
         return problem.resource
-    named = {name for job in problem.jobs.values() for shape in job.shapes for name in shape.demand}
-    every = set(problem.capacity) if len(problem.capacity) == 1 else named | set(problem.capacity)
+    named = {name for job in problem.jobs.values() for shape in job.shapes for name in shape.named}
+    there = set(problem.capacity) - set(problem.quotas.limits)
+    every = there if len(there) == 1 else named | there
     if len(every) != 1:
         raise Refused("inputs.resource is null, and there is not exactly one resource.")
     return every.pop()
 
 
-def _job(entry: Any, where: str) -> Job:
+def _job(entry: Any, where: str, quotas: Quotas) -> Job:
     job = record(entry, where)
     job_id = text(field(job, "id", where), f"{where}.id")
     where = f"inputs.jobs[{job_id[:60]}]"
+    queue = job.get("queue")
+    if queue is not None:
+        quotas.check_known(text(queue, f"{where}.queue"), where)
     shapes = tuple(
-        _shape(shape, f"{where}.shapes[{at}]")
+        _shape(shape, f"{where}.shapes[{at}]", queue, quotas)
         for at, shape in enumerate(items(field(job, "shapes", where), f"{where}.shapes"))
     )
     if not shapes:
@@ -180,36 +191,26 @@ def _job(entry: Any, where: str) -> Job:
         restart_ms=_optional(job, "restart_ms", where, low=0),
         started_ms=_optional(job, "started_ms", where),
         pinned_ms=_optional(job, "pinned_ms", where),
+        queue=queue,
     )
 
 
-def _shape(entry: Any, where: str) -> Shape:
+def _shape(entry: Any, where: str, queue: str | None, quotas: Quotas) -> Shape:
     shape = record(entry, where)
     demand = record(field(shape, "demand", where), f"{where}.demand")
     if not demand:
         raise Refused(f"{where}.demand is empty.")
     flavor = field(shape, "flavor", where)
+    named = {
+        text(name, f"{where}.demand"): whole(amount, f"{where}.demand.{name}", low=0, high=10**9)
+        for name, amount in demand.items()
+    }
     return Shape(
         flavor=None if flavor is None else text(flavor, f"{where}.flavor"),
-        demand={
-            text(name, f"{where}.demand"): whole(amount, f"{where}.demand.{name}", low=0, high=10**9)
-            for name, amount in demand.items()
-        },
+        demand=quotas.counted(named, queue),
+        named=named,
         duration_ms=whole(field(shape, "duration_ms", where), f"{where}.duration_ms", low=1),
     )
-
-
-def _steps(entry: Any, where: str) -> Steps:
-    found: list[tuple[int, int]] = []
-    for at, entry_step in enumerate(items(entry, where)):
-        step = items(entry_step, f"{where}[{at}]")
-        if len(step) != 2:
-            raise Refused(f"{where}[{at}] is not [from_ms, amount].")
-        from_ms = whole(step[0], f"{where}[{at}][0]")
-        if found and from_ms <= found[-1][0]:
-            raise Refused(f"{where} is not in order of time.")
-        found.append((from_ms, whole(step[1], f"{where}[{at}][1]", low=0, high=10**9)))
-    return Steps(found)
 
 
 def _prices(entry: Any) -> Mapping[str, Fraction] | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any  # JSON has no narrower type than this.
 
 from .problem import Job, Problem, Shape
+from .quotas import Quotas
 from .report import Refused
 from .steps import Steps, fitting_spans
 from .values import field, items, record, text, whole
@@ -104,6 +105,25 @@ def check_capacity(runs: Iterable[Run], capacity: Mapping[str, Steps]) -> None:
             there = 0 if steps is None else steps.at(at)
             if load > there:
                 raise Refused(f"{load} of {resource} are held {at / 1000:g} s after the origin, and {there} exist.")
+
+
+def check_quotas(runs: Iterable[Run], quotas: Quotas) -> None:
+    """At every instant from the origin on, every queue and cohort keeps its quotas, by Kueue's own rule."""
+    changes: dict[int, list[tuple[str, str, int]]] = {}
+    for run in runs:
+        if run.job.queue is None:
+            continue
+        for start, end in run.segments:
+            for resource, amount in run.shape.named.items() if end > 0 else ():
+                changes.setdefault(max(0, start), []).append((run.job.queue, resource, amount))
+                changes.setdefault(end, []).append((run.job.queue, resource, -amount))
+    held: dict[str, dict[str, int]] = {}
+    for at in sorted({0, *changes, *(at for at in quotas.times() if at > 0)}):
+        for queue, resource, amount in changes.get(at, ()):
+            row = held.setdefault(resource, {})
+            row[queue] = row.get(queue, 0) + amount
+        for resource, row in held.items():
+            quotas.check(resource, row, at)
 
 
 def has_room(job: Job, runs: Mapping[str, Run], capacity: Mapping[str, Steps]) -> bool:

@@ -42,7 +42,7 @@ def check_cost(stated: Fraction | None, problem: Problem, runs: Mapping[str, Run
         raise NotRechecked("What it costs is not in the inputs.")
     total = Fraction(0)
     for run in runs.values():
-        for resource, amount in run.shape.demand.items():
+        for resource, amount in run.shape.named.items():
             if resource not in prices:
                 raise Refused(f"The inputs have no price of {resource}.")
             total += prices[resource] * amount * run.shape.duration_ms / HOUR_MS
