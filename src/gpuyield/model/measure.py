@@ -1,0 +1,187 @@
+"""Load tests: what is sent, what came back, and what one probe says.
+
+Times are integer nanoseconds on one monotonic clock, from the start of the probe; -1 where something did not happen.
+Rates are requests per second and exist as floats only in plans and documents; what is judged are integer counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum, StrEnum
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+NANOS = NDArray[np.int64]
+"""A column of nanoseconds or of counts."""
+
+CODES = NDArray[np.int8]
+"""A column of `ResponseStatus` or `Grade`."""
+
+NEVER_NS = -1
+"""The time of what did not happen."""
+
+SECOND_NS = 1_000_000_000
+
+
+class ResponseStatus(IntEnum):
+    """How a request ended; all but OK and IN_FLIGHT are misses of every objective."""
+
+    OK = 0
+    REFUSED = 1
+    """HTTP 429 or 503."""
+    HTTP_ERROR = 2
+    """Any other status but 2xx."""
+    ERROR_EVENT = 3
+    """An error inside a response that began with 200."""
+    CUT_OFF = 4
+    """It ended without its finish."""
+    MALFORMED = 5
+    """It broke the protocol, or is empty."""
+    TIMEOUT = 6
+    CONNECT_FAILED = 7
+    IN_FLIGHT = 8
+    """Still running when the probe gave up waiting."""
+
+
+class Grade(IntEnum):
+    """What a check says of a response; a response that is not OK is never good."""
+
+    UNGRADED = -1
+    BAD = 0
+    GOOD = 1
+
+
+class Phase(StrEnum):
+    """What a probe is for."""
+
+    CEILING = "ceiling"
+    SEARCH = "search"
+    CONFIRM = "confirm"
+    REFUTE = "refute"
+
+
+class ProbeStatus(StrEnum):
+    """What a probe says; `invalid` says nothing about the service."""
+
+    PASS = "pass"
+    FAIL = "fail"
+    UNDECIDED = "undecided"
+    INVALID = "invalid"
+
+
+class Level(StrEnum):
+    """How sure the answer must be; `quick` never certifies."""
+
+    QUICK = "quick"
+    STANDARD = "standard"
+    STRICT = "strict"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrivals:
+    """When each request is to be sent, fixed in advance and not falling, and which of the request set it is."""
+
+    scheduled_ns: NANOS
+    request: NANOS
+
+    def __len__(self) -> int:
+        return len(self.scheduled_ns)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Records:
+    """What became of each arrival, row by row in the order of `Arrivals`.
+
+    `first_ns` and `last_ns` are the reads that carried the first and the last content (reasoning counts; an empty or
+    role-only chunk does not), `end_ns` is the end of the response. `output_tokens` is -1 where unknown. `reads` counts
+    the reads that carried content, `gap_max_ns` is the longest time between two of them (-1 with fewer than two).
+    `grades` has a column of `Grade` for each check.
+    """
+
+    scheduled_ns: NANOS
+    sent_ns: NANOS
+    first_ns: NANOS
+    last_ns: NANOS
+    end_ns: NANOS
+    output_tokens: NANOS
+    reads: NANOS
+    gap_max_ns: NANOS
+    status: CODES
+    grades: Mapping[str, CODES] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.scheduled_ns)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SenderHealth:
+    """Whether the sender kept its schedule: a probe of a starved sender is invalid, whatever it measured.
+
+    `ceiling_share` is the offered rate over what the sender's self-test reached (None: no self-test). `why` says what
+    is wrong and what to do; empty when valid.
+    """
+
+    lag_p99_s: float = 0.0
+    loop_lag_p99_s: float = 0.0
+    throttled_s: float = 0.0
+    ceiling_share: float | None = None
+    valid: bool = True
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbePlan:
+    """One probe, before it runs: arrivals go on for warm-up, measured span and run-out; only the measured are judged.
+
+    The run-out keeps the load up until the measured requests have ended; `drain_ns` is how long the bench then waits
+    for responses. `number` counts the probes of a search from 0. Batches are `batch_ns` long and fill the measured
+    span; a ceiling probe has one.
+    """
+
+    number: int
+    phase: Phase
+    seed: int
+    rate_rps: float
+    warmup_ns: int
+    batch_ns: int
+    batches: int
+    runout_ns: int
+    drain_ns: int
+
+    @property
+    def measured_ns(self) -> int:
+        """How long the span is whose arrivals are judged."""
+        return self.batch_ns * self.batches
+
+    @property
+    def sending_ns(self) -> int:
+        """How long requests are sent."""
+        return self.warmup_ns + self.measured_ns + self.runout_ns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """What a bench hands back. `changed` tells what of the service changed meanwhile: such a probe is invalid."""
+
+    records: Records
+    health: SenderHealth = field(default_factory=SenderHealth)
+    changed: str = ""
+
+
+class Bench(Protocol):
+    """Sends the arrivals and records what came back: the live sender, or the simulator in virtual time."""
+
+    def run(self, plan: ProbePlan, arrivals: Arrivals) -> Run:
+        """Send every arrival at its time, wait at most `plan.drain_ns` after the last one.
+
+        Raises:
+            SourceError: The service is out of reach, or an abort condition holds.
+        """
+        ...
+
+
+Scheduler = Callable[[ProbePlan], Arrivals]
+"""Draws the arrivals of a probe from its seed: `measure.arrivals.Schedule.arrivals`, or any other."""
