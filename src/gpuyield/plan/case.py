@@ -25,12 +25,14 @@ from gpuyield.plan.schedule import (
     Placement,
     Schedule,
     ShapeChoice,
+    choose,
     hold,
     in_precedence,
     list_orders,
     meets_all,
     serial_schedule,
 )
+from gpuyield.plan.slots import settle_in_slots
 from gpuyield.plan.windows import Windows, windows_of
 
 BOTH_CHOICES = (Manner(ShapeChoice.SLOWEST), Manner(ShapeChoice.EARLIEST))
@@ -137,6 +139,11 @@ def rule_schedules(case: Case, budget: Budget, manners: Sequence[Manner] = (Mann
     return list(_rule_schedules(case, budget, manners))
 
 
+def has_choice(board: Board) -> bool:
+    """Whether how jobs are placed makes a difference: some have several shapes, or may be paused."""
+    return any(len(task.modes) > 1 or task.job.restart_ms is not None for task in board.tasks)
+
+
 def first_that_meets_all(case: Case, budget: Budget) -> Schedule | None:
     """The first schedule of the list rules that meets all hard deadlines; None without one."""
     strict = [replace(manner, all_or_nothing=True) for manner in BOTH_CHOICES]
@@ -144,7 +151,7 @@ def first_that_meets_all(case: Case, budget: Budget) -> Schedule | None:
 
 
 def _rule_schedules(case: Case, budget: Budget, manners: Sequence[Manner]) -> Iterator[Schedule]:
-    several = any(len(task.modes) > 1 for task in case.board.tasks)
+    several = has_choice(case.board)
     first = True
     for order in list_orders(case.board, case.windows):
         for number, manner in enumerate(manners):
@@ -180,6 +187,12 @@ def find_plan(case: Case, budget: Budget, *, rules: bool = True, work: int = SET
     budget.settle(share)
     if settled.answer is Answer.PLAN:
         return Finding(complete(case, settled.placed))
+    if any(case.board.tasks[at].job.restart_ms is not None for at in tasks):
+        share = budget.share(work)
+        placed = settle_in_slots(case.board, case.steps, case.windows, tasks, share)
+        budget.settle(share)
+        if placed is not None:
+            return Finding(complete(case, placed))
     return Finding(None, none_exists=settled.answer is Answer.NONE)
 
 
@@ -199,15 +212,8 @@ def complete(case: Case, placed: Mapping[int, Placement]) -> Schedule:
         if any(one is None for one in before):
             continue
         earliest = max([task.release_ms, *(one.end_ms for one in before if one is not None)])
-        fits = []
-        for mode in task.modes:
-            loose = task.limit_ms is None or task.deadline_ms is None
-            last = NEVER if loose or task.limit_ms is None else task.limit_ms - mode.duration_ms
-            start_ms = profile.earliest(mode, earliest, last)
-            if start_ms is not None:
-                fits.append(Placement(mode, start_ms))
-        if fits:
-            best = min(fits, key=lambda one: (one.end_ms, one.mode.gpus, one.mode.shape))
+        best = choose(profile, task, case.windows.tails[at], earliest, Manner(ShapeChoice.EARLIEST))
+        if best is not None:
             hold(profile, best)
             rows[at] = best
     return Schedule(in_precedence(board, rows))

@@ -14,8 +14,9 @@ from enum import StrEnum
 
 from gpuyield.plan.board import Board, Mode, Steps, Task
 from gpuyield.plan.budget import Budget
+from gpuyield.plan.pauses import fewest_parts
 from gpuyield.plan.profile import NEVER, Profile
-from gpuyield.plan.schedule import Placement, hold
+from gpuyield.plan.schedule import Placement, fixed_placement, hold, in_parts
 from gpuyield.plan.windows import Windows
 
 
@@ -85,25 +86,19 @@ class _Search:
         if number == len(self.fixed):
             return Settled(self._step(0), dict(self.placed))
         task = self.fixed[number]
-        assert task.fixed_ms is not None
         answers = set()
         for mode in task.modes:
-            end = task.fixed_ms + mode.duration_ms
-            start = max(0, task.fixed_ms)
-            if task.deadline_ms is not None and end > task.deadline_ms:
+            one = fixed_placement(self.profile, task, mode)
+            if one is None:
                 continue
-            if end > start and not self.profile.fits(mode.demand, start, end):
-                continue
-            if end > start:
-                self.profile.reserve(mode.demand, start, end)
-            self.placed[task.index], self.ends[task.index] = Placement(mode, task.fixed_ms), end
+            hold(self.profile, one)
+            self.placed[task.index], self.ends[task.index] = one, one.end_ms
             self.failed.clear()
             found = self._fix(number + 1)
             if found.answer is Answer.PLAN:
                 return found
             answers.add(found.answer)
-            if end > start:
-                self.profile.reserve(mode.demand, start, end, -1)
+            hold(self.profile, one, -1)
             del self.placed[task.index], self.ends[task.index]
         return Settled(Answer.OPEN if Answer.OPEN in answers else Answer.NONE, {})
 
@@ -147,6 +142,11 @@ class _Search:
                 start = self.profile.earliest(mode, earliest, latest)
                 if start is not None:
                     found.append(Placement(mode, start))
+                    continue
+                restart_ms = task.job.restart_ms
+                if restart_ms is not None and tail is not None:
+                    parts = fewest_parts(self.profile, mode, earliest, tail, restart_ms)
+                    found.extend([] if parts is None else [in_parts(mode, parts)])
             if not found:
                 return None
             if ready:
@@ -198,7 +198,9 @@ class _Search:
 
     def _key(self, last_ms: int) -> tuple[object, ...]:
         running = tuple(
-            sorted((one.end_ms, at, one.mode.shape) for at, one in self.placed.items() if one.end_ms > last_ms)
+            sorted(
+                (one.end_ms, at, one.mode.shape, one.parts) for at, one in self.placed.items() if one.end_ms > last_ms
+            )
         )
         return (frozenset(self.placed), last_ms, running)
 

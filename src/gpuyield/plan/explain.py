@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import pairwise
 from zoneinfo import ZoneInfo
 
 from gpuyield.model.plan import (
@@ -110,8 +111,6 @@ def explain(
     if late:
         said.append(f"{plural(len(late), 'job').capitalize()} would end after the due time: {named(late)}.")
     said.extend(say_relaxation(one, clock) for one in relaxed)
-    if any(task.job.restart_ms is not None for task in case.board.tasks):
-        said.append("Preemptible jobs are planned in one piece, and proofs allow for pauses.")
     return tuple(said)
 
 
@@ -263,6 +262,17 @@ def _until(task: Task, clock: Clock) -> str:
 
 def why_then(case: Case, schedule: Schedule, at: int, clock: Clock, ends: Mapping[int, Sequence[int]]) -> str:
     """When a job runs, and why not earlier. `ends` names the tasks that end at an instant."""
+    one = schedule.placed[at]
+    assert one is not None
+    return _why_start(case, schedule, at, clock, ends) + _why_paused(one, clock)
+
+
+def _why_paused(one: Placement, clock: Clock) -> str:
+    pauses = [f"{clock.say(end)} to {clock.say(start)}" for (_, end), (start, _) in pairwise(one.segments)]
+    return f" Paused from {named(pauses)}, so that all fits." if pauses else ""
+
+
+def _why_start(case: Case, schedule: Schedule, at: int, clock: Clock, ends: Mapping[int, Sequence[int]]) -> str:
     task, one = case.board.tasks[at], schedule.placed[at]
     assert one is not None
     start = clock.say(one.start_ms)

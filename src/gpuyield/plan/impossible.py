@@ -6,7 +6,6 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import pairwise
 
 from gpuyield.plan.board import Board, Mode, Steps, Task
 from gpuyield.plan.profile import NEVER, Profile
@@ -140,7 +139,7 @@ def _fits_in_parts(empty: Profile, mode: Mode, head: int, deadline: int | None, 
 def _in_parts_ms(empty: Profile, mode: Mode, head: int, deadline: int | None, restart_ms: int) -> int:
     """The time from the origin on in which the demand is there: longest span first, each further one less a restart."""
     end = NEVER if deadline is None else deadline
-    parts = [min(high, end) - max(low, head) for low, high in _roomy_spans(empty, mode)]
+    parts = [min(high, end) - max(low, head) for low, high in empty.spans(mode.demand, 0, NEVER)]
     got = 0
     for number, part in enumerate(sorted((one for one in parts if one > 0), reverse=True)):
         got = max(got, got + part - (restart_ms if number else 0))
@@ -160,24 +159,10 @@ def _room_ms(empty: Profile, task: Task, mode: Mode, head: int) -> int:
     if task.job.restart_ms is not None:
         return max(0, -head) + _in_parts_ms(empty, mode, head, task.deadline_ms, task.job.restart_ms)
     end = NEVER if task.deadline_ms is None else task.deadline_ms
-    spans = [(max(low, head) if low else head, min(high, end)) for low, high in _roomy_spans(empty, mode)]
+    spans = [(max(low, head) if low else head, min(high, end)) for low, high in empty.spans(mode.demand, 0, NEVER)]
     if task.fixed_ms is not None:
         spans = [(low, high) for low, high in spans if low == task.fixed_ms]
     return max([0, *(high - low for low, high in spans if high > 0)])
-
-
-def _roomy_spans(empty: Profile, mode: Mode) -> list[tuple[int, int]]:
-    """The spans from the origin on in which the demand is there without a break."""
-    spans: list[tuple[int, int]] = []
-    times = [*empty.times, NEVER]
-    for at, (low, high) in enumerate(pairwise(times)):
-        if high <= 0 or any(empty.free[resource][at] < amount for resource, amount in mode.demand):
-            continue
-        if spans and spans[-1][1] == low:
-            spans[-1] = (spans[-1][0], high)
-        else:
-            spans.append((max(0, low), high))
-    return spans
 
 
 def on_time_alone(board: Board, steps: Sequence[Steps], windows: Windows) -> list[bool]:

@@ -22,7 +22,7 @@ from gpuyield.model.plan import (
     StoppedBecause,
 )
 from gpuyield.plan.budget import Budget, never
-from gpuyield.plan.case import BOTH_CHOICES, Case, find_plan, prove, rule_schedules
+from gpuyield.plan.case import BOTH_CHOICES, Case, find_plan, has_choice, prove, rule_schedules
 from gpuyield.plan.explain import Clock, explain, why_given_up, why_impossible, why_then
 from gpuyield.plan.fewest import PLENTY, fewest, peak_of
 from gpuyield.plan.impossible import chain_heads
@@ -157,7 +157,7 @@ class _Maker:
             found = max(schedules, key=self._merit)
             if best is None or self._worth(found) > self._worth(best):
                 best = found
-            if all(len(task.modes) < 2 for task in self.case.board.tasks):
+            if not has_choice(self.case.board):
                 break
         assert best is not None
         return best
@@ -224,8 +224,14 @@ class _Maker:
 
     def _cost(self, schedule: Schedule) -> Fraction:
         assert self.costs is not None
-        runs = [(at, one.mode.shape) for at, one in enumerate(schedule.placed) if one is not None]
-        return sum((self.costs[which] for which in runs), start=Fraction(0))
+        return sum(
+            (
+                self.costs[at, one.mode.shape] * Fraction(one.length_ms, one.mode.duration_ms)
+                for at, one in enumerate(schedule.placed)
+                if one is not None
+            ),
+            start=Fraction(0),
+        )
 
     def _needs(self, known: _Known) -> list[GpuNeed]:
         """The need of each GPU resource; with objective fewest-gpus that of the chosen one alone."""

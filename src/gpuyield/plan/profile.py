@@ -6,7 +6,7 @@ Exact integer milliseconds; no slot grid, so scaling time changes nothing.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from gpuyield.plan.board import Mode, Steps
 
@@ -74,6 +74,21 @@ class Profile:
                 return None
             start = times[look]
         return None
+
+    def spans(self, demand: Iterable[tuple[int, int]], from_ms: int, to_ms: int) -> Iterator[tuple[int, int]]:
+        """The spans inside one in which the demand is free without a break."""
+        rows = [(self.free[resource], amount) for resource, amount in demand]
+        low = None
+        at = bisect_right(self.times, from_ms) - 1
+        while at < len(self.times) and self.times[at] < to_ms:
+            if all(row[at] >= amount for row, amount in rows):
+                low = max(from_ms, self.times[at]) if low is None else low
+            elif low is not None:
+                yield low, self.times[at]
+                low = None
+            at += 1
+        if low is not None:
+            yield low, to_ms
 
     def fits(self, demand: Iterable[tuple[int, int]], start_ms: int, end_ms: int) -> bool:
         """Whether the demand is free all the time in a span."""

@@ -13,6 +13,7 @@ from fractions import Fraction
 
 from gpuyield.model.plan import Run
 from gpuyield.plan.board import Board, Mode, Steps, Task, in_order
+from gpuyield.plan.pauses import Parts, earliest_parts, fewest_parts
 from gpuyield.plan.profile import NEVER, Profile
 from gpuyield.plan.windows import Windows
 
@@ -34,6 +35,11 @@ class Placement:
     def segments(self) -> tuple[tuple[int, int], ...]:
         """The spans in which it runs, in order."""
         return self.parts or ((self.start_ms, self.end_ms),)
+
+    @property
+    def length_ms(self) -> int:
+        """How long it runs, restarts included."""
+        return sum(end_ms - start_ms for start_ms, end_ms in self.segments)
 
     def run(self) -> Run:
         """The same as the plan says it."""
@@ -140,32 +146,41 @@ def _place_fixed(profile: Profile, task: Task) -> Placement | None:
     """A fixed task where it is, in the first shape that fits from the origin on; None where none does."""
     assert task.fixed_ms is not None
     for mode in task.modes:
-        end = task.fixed_ms + mode.duration_ms
-        if task.deadline_ms is not None and end > task.deadline_ms:
-            continue
-        start = max(task.fixed_ms, 0)
-        if end <= start or profile.fits(mode.demand, start, end):
-            if end > start:
-                profile.reserve(mode.demand, start, end)
-            return Placement(mode, task.fixed_ms)
+        one = fixed_placement(profile, task, mode)
+        if one is not None:
+            hold(profile, one)
+            return one
     return None
+
+
+def fixed_placement(profile: Profile, task: Task, mode: Mode) -> Placement | None:
+    """A fixed task where it is: in one piece where that fits, else in parts if it may be paused."""
+    assert task.fixed_ms is not None
+    end, start = task.fixed_ms + mode.duration_ms, max(task.fixed_ms, 0)
+    in_time = task.deadline_ms is None or end <= task.deadline_ms
+    if in_time and (end <= start or profile.fits(mode.demand, start, end)):
+        return Placement(mode, task.fixed_ms)
+    if task.job.restart_ms is None or not in_time:
+        return None
+    by_ms = NEVER if task.deadline_ms is None else task.deadline_ms
+    parts = fewest_parts(profile, mode, start, by_ms, task.job.restart_ms, begun_ms=task.fixed_ms)
+    return None if parts is None else in_parts(mode, parts)
 
 
 def choose(profile: Profile, task: Task, tail: int | None, not_before: int, manner: Manner) -> Placement | None:
     """Where a task fits, in the shape that the manner takes; None where it does not."""
-    if len(task.modes) == 1:
-        mode = task.modes[0]
-        last = _last_start(task, mode, manner)
-        start = profile.earliest(mode, not_before, last)
-        return None if start is None else Placement(mode, start)
     wish = min((at for at in (tail, task.due_ms) if at is not None), default=None)
     found: list[Placement] = []
     for mode in task.modes:
-        start = profile.earliest(mode, not_before, _last_start(task, mode, manner))
-        if start is not None:
-            found.append(Placement(mode, start))
-    if not found:
-        return None
+        last = _last_start(task, mode, manner)
+        start = profile.earliest(mode, not_before, last)
+        one = None if start is None else Placement(mode, start)
+        if task.job.restart_ms is not None:
+            one = _paused(profile, task, one, mode, (not_before, wish, last), manner)
+        if one is not None:
+            found.append(one)
+    if len(found) < 2:
+        return found[0] if found else None
     in_time = [one for one in found if wish is not None and one.end_ms <= wish]
     if in_time and manner.choice is ShapeChoice.SLOWEST:
         return min(in_time, key=lambda one: (-one.mode.duration_ms, one.mode.gpus, one.start_ms, one.mode.shape))
@@ -173,6 +188,37 @@ def choose(profile: Profile, task: Task, tail: int | None, not_before: int, mann
     if manner.choice is ShapeChoice.CHEAPEST and cost is not None and (in_time or wish is None):
         return min(in_time or found, key=lambda one: (cost(task, one.mode), one.end_ms, one.mode.shape))
     return min(found, key=lambda one: (one.end_ms, one.mode.gpus * one.mode.duration_ms, one.mode.shape))
+
+
+def _paused(
+    profile: Profile,
+    task: Task,
+    one: Placement | None,
+    mode: Mode,
+    times: tuple[int, int | None, int],
+    manner: Manner,
+) -> Placement | None:
+    """The same in parts where that meets what one piece does not, or where it must end as early as it can."""
+    not_before, wish, last = times
+    restart_ms = task.job.restart_ms
+    assert restart_ms is not None
+    limit = NEVER if last >= NEVER else last + mode.duration_ms
+    if manner.choice is ShapeChoice.EARLIEST:
+        sooner = limit if one is None else one.end_ms - 1
+        parts = earliest_parts(profile, mode, not_before, sooner, restart_ms)
+        return one if parts is None else in_parts(mode, parts)
+    if one is not None and (wish is None or one.end_ms <= wish):
+        return one
+    for by_ms in (wish, limit) if one is None else (wish,):
+        parts = None if by_ms is None else fewest_parts(profile, mode, not_before, by_ms, restart_ms)
+        if parts is not None:
+            return in_parts(mode, parts)
+    return one
+
+
+def in_parts(mode: Mode, parts: Parts) -> Placement:
+    """A placement in these parts; one of them is no pause."""
+    return Placement(mode, parts[0][0], parts if len(parts) > 1 else ())
 
 
 def _last_start(task: Task, mode: Mode, manner: Manner) -> int:

@@ -36,16 +36,17 @@ def check_share(value: Any, right: Fraction, where: str) -> None:
 
 
 def check_cost(stated: Fraction | None, problem: Problem, runs: Mapping[str, Run]) -> None:
-    """Money of all runs: price per unit of a resource and hour x demand x duration."""
+    """Money of all runs: price per unit of a resource and hour x demand x the time it runs, restarts included."""
     prices = problem.prices
     if prices is None:
         raise NotRechecked("What it costs is not in the inputs.")
     total = Fraction(0)
     for run in runs.values():
+        length_ms = sum(end - start for start, end in run.segments)
         for resource, amount in run.shape.named.items():
             if resource not in prices:
                 raise Refused(f"The inputs have no price of {resource}.")
-            total += prices[resource] * amount * run.shape.duration_ms / HOUR_MS
+            total += prices[resource] * amount * length_ms / HOUR_MS
     if stated is None or not near(stated, total):
         raise Refused(f"objective.value is not {float(total):.12g}.")
 
