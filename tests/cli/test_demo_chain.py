@@ -135,6 +135,26 @@ def test_jobs_of_a_declared_family_are_one_row_and_the_rest_has_no_family(made: 
     assert sum(row["capacity_gpu_ms"] for row in account["rows"]) == account["capacity_gpu_ms"]
 
 
+@pytest.mark.parametrize("command", ["account", "queue", "cost", "decide", "report"])
+def test_a_window_longer_than_the_ledger_says_how_much_of_it_there_is(made: tuple[Console, Done], command: str) -> None:
+    longer = on_demo(made, command, "--window", "20d", "-o", "json")
+    screen = on_demo(made, command, "--window", "20d")
+    whole = on_demo(made, command, "--window", "2d", "-o", "json")
+
+    said = "Asked for 20 d, and the ledger holds 2 d of it: every figure is of what it holds."
+    assert said in longer.out
+    assert screen.out.count(said) == 1
+    assert "Asked for" not in whole.out
+
+
+@pytest.mark.parametrize("command", [("account",), ("account", "--by", "hour"), ("plan",), ("report",)])
+def test_a_screen_with_times_names_their_zone_once(made: tuple[Console, Done], command: tuple[str, ...]) -> None:
+    screen = on_demo(made, *command)
+
+    assert re.search(r"\d\d:\d\d", screen.out)
+    assert screen.out.count("Times are in Europe/Berlin.") == 1
+
+
 def test_a_split_window_accounts_for_the_same_time(made: tuple[Console, Done]) -> None:
     whole = on_demo(made, "account", "-o", "json").document
     middle = "2026-11-29T10:30:00Z"

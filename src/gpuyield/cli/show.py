@@ -71,8 +71,8 @@ def as_markdown(answer: Answer) -> str:
         blocks += [f"**{first}**", *rest]
     for table in answer.tables:
         blocks.append((f"{markdown_text(table.title)}\n\n" if table.title else "") + markdown_table(table))
-    if answer.notes:
-        blocks.append("\n".join(f"- {markdown_text(note)}" for note in answer.notes))
+    if answer.remarks:
+        blocks.append("\n".join(f"- {markdown_text(note)}" for note in answer.remarks))
     if answer.next:
         blocks.append("\n".join(f"`{step.command}` {markdown_text(step.why)}".rstrip() for step in answer.next))
     return "\n\n".join(blocks)
@@ -91,9 +91,9 @@ def _screen(answer: Answer, *, quiet: bool) -> None:
             _rich_table(table)
         else:
             out(plain_columns(table))
-    if answer.notes:
+    if answer.remarks:
         out()
-        for note in answer.notes:
+        for note in answer.remarks:
             out(printable(note))
     if answer.next and not quiet:
         out()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import tzinfo
 from typing import Any  # JSON has no narrower type than this.
 
 from gpuyield.errors import Mistake
@@ -25,7 +26,8 @@ class Answer:
     `headline` is the answer in words, first line first; `csv` is the table for `-o csv` (None: the first of
     `tables`); `notes` are gaps and remarks; `text` stands in for all of these where the answer is a text of its own
     (a schema, a draft). `exit_code` is 0, 4 or 10: what failed is an error, not an answer. Only `doctor` answers
-    what failed: then it is 3, and `mistakes` go to stderr beside the answer.
+    what failed: then it is 3, and `mistakes` go to stderr beside the answer. `zone` is that of the times in words and
+    titles (None: there are none; a column of instants has its table's); the answer names it once.
     """
 
     document: Mapping[str, Any]
@@ -37,3 +39,10 @@ class Answer:
     text: str | None = None
     exit_code: int = 0
     mistakes: tuple[Mistake, ...] = ()
+    zone: tzinfo | None = None
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """The notes, and last the zone of all times that are shown."""
+        zone = self.zone or next((table.zone for table in self.tables if table.has_instants), None)
+        return self.notes if zone is None else (*self.notes, f"Times are in {zone}.")

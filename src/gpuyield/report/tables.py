@@ -69,6 +69,16 @@ class Table:
         """All rows, the total last."""
         return self.rows if self.total is None else (*self.rows, self.total)
 
+    @property
+    def has_instants(self) -> bool:
+        """Whether any cell is a time of the clock."""
+        return any(
+            row[at] is not None
+            for at, column in enumerate(self.columns)
+            if column.kind is Kind.INSTANT
+            for row in self.body
+        )
+
     def texts(self) -> list[list[str]]:
         """The cells as people read them."""
         return [

@@ -13,7 +13,7 @@ from gpuyield.model.waterfall import Account, GpuClass, Waterfall
 from gpuyield.report.answer import Answer
 from gpuyield.report.screens.account import account_answer as answer_of
 from gpuyield.steps.cost import costed
-from gpuyield.steps.evidence import Evidence, gather
+from gpuyield.steps.evidence import Evidence, gather_chosen
 from gpuyield.steps.setting import chosen_window, keys, read_setting
 from gpuyield.units import Money
 
@@ -23,7 +23,7 @@ def account_answer(
 ) -> Answer:
     """The answer of `gpuyield account`."""
     setting = read_setting(file, ledger_root)
-    evidence = gather(setting, chosen_window(setting, window=window, begin=begin, end=end))
+    evidence = gather_chosen(setting, chosen_window(setting, window=window, begin=begin, end=end))
     return answer_of(accounted(evidence, by=keys(by)), zone=setting.zone, judged=evidence.judged is not None)
 
 

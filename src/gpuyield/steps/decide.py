@@ -24,7 +24,7 @@ from gpuyield.steps.account import accounted
 from gpuyield.steps.decide_files import inputs_of_files, offers_of, rates_of, sources_of
 from gpuyield.steps.declared_work import Asked, declared_work, has_other_work, last_seen_ms
 from gpuyield.steps.documents import keep
-from gpuyield.steps.evidence import Evidence, gather
+from gpuyield.steps.evidence import Evidence, gather_chosen
 from gpuyield.steps.observed import OBSERVED_MS, observed_rows
 from gpuyield.steps.plan import deadline, read_named_problem
 from gpuyield.steps.setting import chosen_window, covered, read_declaration, read_setting
@@ -70,7 +70,7 @@ def decide_answer(
     else:
         setting = read_setting(file, ledger_root)
         tell("accounting")
-        evidence = gather(setting, chosen_window(setting, window=window, begin=begin, end=end))
+        evidence = gather_chosen(setting, chosen_window(setting, window=window, begin=begin, end=end))
         tell("deciding")
         found = decided(evidence, asked)
     keep("decide", found.document, found.inputs, ledger_root=ledger_root, out=out)

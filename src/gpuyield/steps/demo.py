@@ -21,6 +21,7 @@ from gpuyield.report.screens.demo import demo_answer
 from gpuyield.steps.collect import collect_sources
 from gpuyield.steps.declared_work import Asked
 from gpuyield.steps.documents import write
+from gpuyield.steps.evidence import gather
 from gpuyield.steps.outcomes import import_declared
 from gpuyield.steps.report import build, write_documents, write_page
 from gpuyield.steps.setting import Setting
@@ -56,7 +57,8 @@ def demo(*, out: Path, seed: int, gpus: int, days: int, tell: Tell) -> Answer:
     import_declared(declared, folder=out, ledger=ledger, now_ms=END_MS)
     tell("accounting, planning, deciding")
     setting = Setting(declaration=declared, ledger=ledger, folder=out)
-    built = build(setting, scenario.window, Asked(), verify_commands=(f"gpuyield verify {out / 'decide.json'}",))
+    evidence = gather(setting, scenario.window)
+    built = build(evidence, Asked(), verify_commands=(f"gpuyield verify {out / 'decide.json'}",))
     write_documents(built, ledger_root=ledger.root, plan=out / "plan.json", decide=out / "decide.json")
     tell("drawing the page")
     write_page(built, out / "report.html")

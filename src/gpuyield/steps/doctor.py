@@ -16,7 +16,7 @@ from gpuyield.report.answer import Answer
 from gpuyield.report.screens.doctor import Check, Diagnosis, OpenWork, State, doctor_answer
 from gpuyield.steps import doctor_checks as checking
 from gpuyield.steps.doctor_opencost import asked_opencost, compare
-from gpuyield.steps.evidence import Evidence, gather
+from gpuyield.steps.evidence import Evidence, gather_chosen
 from gpuyield.steps.look import connect
 from gpuyield.steps.needs import NEEDS
 from gpuyield.steps.setting import Setting, chosen_window, covered, read_declaration, wall_clock_ms
@@ -138,7 +138,7 @@ def _evidence(asked: _Asked) -> Evidence | None:
     setting = Setting(declaration=asked.declared, ledger=Ledger.existing(asked.ledger_root), folder=asked.folder)
     if covered(setting.ledger) is None:
         return None
-    return gather(setting, chosen_window(setting, window=None, begin=None, end=None))
+    return gather_chosen(setting, chosen_window(setting, window=None, begin=None, end=None))
 
 
 def _day(evidence: Evidence | None, now_ms: int) -> Window:

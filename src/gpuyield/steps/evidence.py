@@ -14,15 +14,19 @@ from gpuyield.model.evidence import Gap
 from gpuyield.outcomes.derive import Judged, judge
 from gpuyield.outcomes.policy import judging_of
 from gpuyield.outcomes.store import read_outcomes
+from gpuyield.report.tables import format_span
 from gpuyield.steps.belonging import Labels
 from gpuyield.steps.promises import Promises, read_promises
-from gpuyield.steps.setting import Setting
+from gpuyield.steps.setting import Chosen, Setting
 from gpuyield.units import DAY_MS, Window
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """A window accounted. `judged` is None where no outcome was ever imported."""
+    """A window accounted. `judged` is None where no outcome was ever imported.
+
+    `lacks` says what the ledger lacks of the window that was asked for; `gaps` has that too.
+    """
 
     setting: Setting
     window: Window
@@ -32,6 +36,21 @@ class Evidence:
     judged: Judged | None
     book: PriceBook
     gaps: tuple[Gap, ...]
+    lacks: tuple[Gap, ...] = ()
+
+
+def gather_chosen(setting: Setting, chosen: Chosen, *, basis: PriceBasis | None = None) -> Evidence:
+    """The evidence of a window asked for; what the ledger lacks of it is a gap."""
+    found = gather(setting, chosen.window, basis=basis)
+    missing = chosen.asked.length_ms - chosen.window.length_ms
+    if missing <= setting.declaration.rules.gap_limit_ms:
+        return found
+    reason = (
+        f"Asked for {format_span(chosen.asked.length_ms)}, and the ledger holds {format_span(chosen.window.length_ms)} "
+        "of it: every figure is of what it holds."
+    )
+    gap = Gap(reason=reason, where="window", window=chosen.asked)
+    return replace(found, gaps=(gap, *found.gaps), lacks=(gap,))
 
 
 def gather(setting: Setting, window: Window, *, basis: PriceBasis | None = None) -> Evidence:

@@ -10,7 +10,7 @@ from gpuyield.model.evidence import Gap
 from gpuyield.model.job import PlanObjective, Problem
 from gpuyield.report.answer import Answer
 from gpuyield.steps.declared_work import Asked, declared_work
-from gpuyield.steps.evidence import Evidence, gather
+from gpuyield.steps.evidence import Evidence, gather_chosen
 from gpuyield.steps.observed import conditional_answer
 from gpuyield.steps.plan import deadline
 from gpuyield.steps.setting import chosen_window, read_setting
@@ -45,7 +45,7 @@ def cluster_work(
         )
     setting = read_setting(file, ledger_root)
     # The window that a decision looks at by default, so that both plan the same work.
-    evidence = gather(setting, chosen_window(setting, window=None, begin=None, end=None))
+    evidence = gather_chosen(setting, chosen_window(setting, window=None, begin=None, end=None))
     work = declared_work(evidence, Asked(jobs=jobs, origin=origin))
     named = Gap(reason="It declares a deadline, but nothing tells how long it runs: it is not planned.", where="jobs")
     gaps = (*work.gaps, *(replace(named, where=job) for job in work.incomplete))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 
 from gpuyield.account import observed_jobs
@@ -11,7 +12,7 @@ from gpuyield.decide.waits import JobFacts, blind_windows, supplies_of, waits_of
 from gpuyield.model.queue import Queue
 from gpuyield.report.answer import Answer
 from gpuyield.report.screens.queue import queue_answer as answer_of
-from gpuyield.steps.evidence import Evidence, gather
+from gpuyield.steps.evidence import Evidence, gather_chosen
 from gpuyield.steps.observed import jobs_on_time
 from gpuyield.steps.setting import chosen_window, keys, read_setting
 
@@ -21,9 +22,9 @@ def queue_answer(
 ) -> Answer:
     """The answer of `gpuyield queue`."""
     setting = read_setting(file, ledger_root)
-    evidence = gather(setting, chosen_window(setting, window=window, begin=begin, end=end))
+    evidence = gather_chosen(setting, chosen_window(setting, window=window, begin=begin, end=end))
     found = queued(evidence, by=keys(by), on_time=jobs_on_time(evidence))
-    return answer_of(found, zone=setting.zone)
+    return answer_of(replace(found, gaps=(*evidence.lacks, *found.gaps)), zone=setting.zone)
 
 
 def queued(evidence: Evidence, *, by: tuple[str, ...] = (), on_time: Collection[str] | None = None) -> Queue:

@@ -28,11 +28,11 @@ from gpuyield.steps.cost import costed
 from gpuyield.steps.decide import Decided, decided, decided_on_files, was_collected
 from gpuyield.steps.declared_work import Asked
 from gpuyield.steps.documents import keep, write
-from gpuyield.steps.evidence import Evidence, gather
+from gpuyield.steps.evidence import Evidence, gather_chosen
 from gpuyield.steps.observed import jobs_on_time
 from gpuyield.steps.queue import queued
 from gpuyield.steps.setting import Setting, chosen_window, read_declaration, read_setting
-from gpuyield.units import Window, parse_zone
+from gpuyield.units import parse_zone
 
 Tell = Callable[[str], None]
 
@@ -69,9 +69,9 @@ def report_answer(
         built = build_on_files(read_declaration(file), asked, jobs, verify_commands=commands)
     else:
         setting = read_setting(file, ledger_root)
-        span = chosen_window(setting, window=window, begin=begin, end=end)
+        chosen = chosen_window(setting, window=window, begin=begin, end=end)
         tell("accounting, planning, deciding")
-        built = build(setting, span, asked, verify_commands=commands)
+        built = build(gather_chosen(setting, chosen), asked, verify_commands=commands)
     write_documents(built, ledger_root=ledger_root, plan=None, decide=beside)
     if out is not None:
         tell("drawing the page")
@@ -79,9 +79,9 @@ def report_answer(
     return answer_of(assemble(built.facts), path=str(out) if out else None)
 
 
-def build(setting: Setting, window: Window, asked: Asked, *, verify_commands: tuple[str, ...] = ()) -> Built:
+def build(evidence: Evidence, asked: Asked, *, verify_commands: tuple[str, ...] = ()) -> Built:
     """All facts of a window."""
-    evidence = gather(setting, window)
+    setting = evidence.setting
     decision = decided(evidence, asked)
     cost = costed(evidence, by=("team",))
     certificate = decision.document.get("certificate")

@@ -84,9 +84,15 @@ def _last_seen(ledger: Ledger) -> int | None:
     return None
 
 
-def chosen_window(
-    setting: Setting, *, window: str | None, begin: str | None, end: str | None, clip: bool = True
-) -> Window:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """The window that an answer is about, and the one that was asked for where the ledger holds less of it."""
+
+    window: Window
+    asked: Window
+
+
+def chosen_window(setting: Setting, *, window: str | None, begin: str | None, end: str | None) -> Chosen:
     """The window asked for; lengths such as 14d end where the ledger ends, and never start before it.
 
     Raises:
@@ -97,15 +103,14 @@ def chosen_window(
     if begin is not None and end is not None:
         if window is not None:
             raise DeclarationError("--window and --from/--to contradict.", where="--window", fix="Give one of them.")
-        return parse_span(begin, end, zone=setting.zone)
+        span = parse_span(begin, end, zone=setting.zone)
+        return Chosen(window=span, asked=span)
     read = covered(setting.ledger)
     if read is None:
         raise DeclarationError(
             "the ledger is empty.", where=str(setting.ledger.root), fix="Run gpuyield collect --window 14d first."
         )
     asked = parse_window(window or DEFAULT_WINDOW, now_ms=read.to_ms, zone=setting.zone)
-    if not clip:
-        return asked
     cut = asked.cut(read)
     if cut is None:
         raise DeclarationError(
@@ -113,7 +118,7 @@ def chosen_window(
             where="--window",
             fix="Run gpuyield collect for it, or ask for another window.",
         )
-    return cut
+    return Chosen(window=cut, asked=asked)
 
 
 def keys(by: str | None) -> tuple[str, ...]:

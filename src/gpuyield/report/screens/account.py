@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import tzinfo
 
 from gpuyield.model.evidence import Gap
@@ -19,6 +20,7 @@ from gpuyield.report.sentences import (
 )
 from gpuyield.report.tables import Cell, Column, Kind, Table, format_local, format_span
 from gpuyield.report.waterfall import waterfall_table
+from gpuyield.units import parse_instant
 
 
 def account_answer(account: Account, *, zone: tzinfo, judged: bool | None = None) -> Answer:
@@ -40,6 +42,7 @@ def account_answer(account: Account, *, zone: tzinfo, judged: bool | None = None
         csv=leaves_table(account),
         notes=gap_notes(account.gaps, zone=zone),
         next=_next(account, judged=judged),
+        zone=zone,
     )
 
 
@@ -75,7 +78,7 @@ def rows_table(account: Account, *, judged: bool, zone: tzinfo) -> Table:
             continue
         rows.append(
             (
-                *(key_word(name, row.key.get(name)) for name in account.by),
+                *(_key_cell(name, row.key.get(name)) for name in account.by),
                 fall.gpu_ms(*ALLOCATED),
                 fall.gpu_ms(GpuClass.STARTING),
                 fall.gpu_ms(GpuClass.IDLE_HELD),
@@ -90,7 +93,7 @@ def rows_table(account: Account, *, judged: bool, zone: tzinfo) -> Table:
     return Table(
         title=f"GPU-hours by {' and '.join(account.by)}, {window_words(account.window, zone)}",
         columns=(
-            *(Column(name, name) for name in account.by),
+            *(Column(name, name, Kind.INSTANT if name == "hour" else Kind.TEXT) for name in account.by),
             Column("allocated_gpu_ms", "allocated", Kind.GPU_TIME),
             Column("starting_gpu_ms", "starting", Kind.GPU_TIME),
             Column("idle_held_gpu_ms", "idle, held", Kind.GPU_TIME),
@@ -104,6 +107,11 @@ def rows_table(account: Account, *, judged: bool, zone: tzinfo) -> Table:
         rows=tuple(rows),
         zone=zone,
     )
+
+
+def _key_cell(name: str, value: str | None) -> Cell:
+    """A part of a row's key; an hour is read as its start in the reader's zone."""
+    return parse_instant(value) if name == "hour" and value is not None else key_word(name, value)
 
 
 def holders_table(account: Account, *, zone: tzinfo) -> Table:
@@ -180,12 +188,17 @@ def leaves_table(account: Account) -> Table:
 
 
 def gap_notes(gaps: tuple[Gap, ...], *, zone: tzinfo, most: int = 6) -> tuple[str, ...]:
-    """The gaps as lines, the largest first; beyond `most` they are counted."""
-    ordered = sorted(gaps, key=lambda gap: -(gap.gpu_ms or 0))
+    """The gaps as lines, the largest first after what the whole window lacks; beyond `most` they are counted."""
+    ordered = sorted(gaps, key=lambda gap: (gap.where != "window", -(gap.gpu_ms or 0)))
     notes = [gap_words(gap, zone=zone) for gap in ordered[:most]]
     if len(ordered) > most:
         notes.append(f"{count(len(ordered) - most, 'more gap')}: -o json lists all.")
     return tuple(f"gap: {note}" for note in notes)
+
+
+def zone_of_gaps(gaps: Iterable[Gap], zone: tzinfo) -> tzinfo | None:
+    """The zone in which gaps are told; None where none of them has a time."""
+    return zone if any(gap.window is not None for gap in gaps) else None
 
 
 def gap_words(gap: Gap, *, zone: tzinfo) -> str:

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 from gpuyield.model.document import gaps_document, schema_name, window_document
 from gpuyield.model.evidence import Gap
 from gpuyield.report.answer import Answer, Next
-from gpuyield.report.screens.account import gap_notes
+from gpuyield.report.screens.account import gap_notes, zone_of_gaps
 from gpuyield.report.sentences import count
 from gpuyield.report.tables import Column, Table
 from gpuyield.units import Window
@@ -85,4 +85,5 @@ def collect_answer(
         tables=(Table(title="", columns=(Column("source", "source"), Column("read", "read")), rows=tuple(rows)),),
         notes=gap_notes(gaps, zone=zone),
         next=(Next(command="gpuyield account --by team", why="where every GPU-hour went"),),
+        zone=zone_of_gaps(gaps, zone),
     )

@@ -10,7 +10,7 @@ from gpuyield.cost.document import cost_document
 from gpuyield.model.cost import Cost
 from gpuyield.report.answer import Answer, Next
 from gpuyield.report.facts import Document
-from gpuyield.report.screens.account import gap_notes
+from gpuyield.report.screens.account import gap_notes, zone_of_gaps
 from gpuyield.report.sentences import key_word, listed
 from gpuyield.report.tables import Cell, Column, Kind, Table
 
@@ -110,6 +110,7 @@ def cost_answer(cost: Cost, *, zone: ZoneInfo, exit_code: int = 0) -> Answer:
             Next(command="gpuyield report --out report.html", why="one page for all of it"),
         ),
         exit_code=exit_code,
+        zone=zone_of_gaps(cost.gaps, zone),
     )
 
 

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 from gpuyield.model.evidence import Gap
 from gpuyield.report.answer import Answer, Next
 from gpuyield.report.facts import Document
-from gpuyield.report.screens.account import gap_notes
+from gpuyield.report.screens.account import gap_notes, zone_of_gaps
 from gpuyield.report.tables import Cell, Column, Kind, Table
 from gpuyield.units import Window, parse_instant
 
@@ -135,6 +135,7 @@ def decide_answer(decision: Document, *, zone: ZoneInfo, path: str | None, exit_
         notes=tuple(notes),
         next=tuple(steps),
         exit_code=exit_code,
+        zone=zone_of_gaps(found, zone),
     )
 
 

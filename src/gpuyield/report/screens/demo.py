@@ -47,4 +47,5 @@ def demo_answer(facts: Facts, *, folder: str, gpus: int, days: int, seed: int) -
             Next(command=f"gpuyield explain reclaim --document {folder}/decide.json", why="why these GPUs"),
             Next(command="gpuyield init", why="connect your own Prometheus"),
         ),
+        zone=facts.zone,
     )

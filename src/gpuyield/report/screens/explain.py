@@ -121,6 +121,7 @@ def explain_job(plan: Document, inputs: Document | None, name: str, *, zone: Zon
         headline=tuple(lines),
         tables=tables,
         next=(Next(command=f"gpuyield verify {path}", why="check it again, from the inputs alone"),),
+        zone=zone,
     )
 
 

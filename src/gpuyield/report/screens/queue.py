@@ -9,7 +9,7 @@ from gpuyield.decide.queue import queue_document
 from gpuyield.model.queue import Queue
 from gpuyield.report.answer import Answer, Next
 from gpuyield.report.facts import Document
-from gpuyield.report.screens.account import gap_notes
+from gpuyield.report.screens.account import gap_notes, zone_of_gaps
 from gpuyield.report.sentences import count, gpu_hours, key_word, percent
 from gpuyield.report.tables import Cell, Column, Kind, Table
 from gpuyield.units import largest_remainder
@@ -84,6 +84,7 @@ def queue_answer(queue: Queue, *, zone: ZoneInfo) -> Answer:
             Next(command="gpuyield plan", why="whether the work fits the GPUs that exist"),
             Next(command="gpuyield decide", why="what to change first"),
         ),
+        zone=zone_of_gaps(queue.gaps, zone),
     )
 
 

@@ -29,6 +29,7 @@ def what_if_answer(before: Document, after: Document, *, zone: ZoneInfo, again: 
         csv=_changes_table(changed, zone),
         notes=() if changed else ("No job changes.",),
         next=(Next(command=again, why="the plan as it is; edit the files to keep a change"),),
+        zone=zone if changed else None,
     )
 
 
