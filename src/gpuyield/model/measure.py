@@ -138,7 +138,8 @@ class ProbePlan:
 
     The run-out keeps the load up until the measured requests have ended; `drain_ns` is how long the bench then waits
     for responses. `number` counts the probes of a search from 0. Batches are `batch_ns` long and fill the measured
-    span; a ceiling probe has one.
+    span; a ceiling probe has one. `alpha_keep` and `alpha_break` are what a false pass and a false refutation may
+    cost at each objective.
     """
 
     number: int
@@ -150,6 +151,8 @@ class ProbePlan:
     batches: int
     runout_ns: int
     drain_ns: int
+    alpha_keep: float = 0.05
+    alpha_break: float = 0.05
 
     @property
     def measured_ns(self) -> int:
@@ -185,3 +188,95 @@ class Bench(Protocol):
 
 Scheduler = Callable[[ProbePlan], Arrivals]
 """Draws the arrivals of a probe from its seed: `measure.arrivals.Schedule.arrivals`, or any other."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """A share of misses with one-sided bounds, each wrong with a probability of at most its `alpha`.
+
+    `inflation` is the variance of the share over what independent requests would give (at least 1), `n_eff` the number
+    of independent requests that it is worth.
+    """
+
+    share: float
+    lo: float
+    hi: float
+    n_eff: float
+    inflation: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tally:
+    """Integer counts of one objective, batch by batch, and the bounds they give on the share of misses.
+
+    `pending` were still running within their limit when the probe gave up: the upper bound counts them as misses, the
+    lower bound does not. `allowed` is the share that may miss.
+    """
+
+    objective: str
+    allowed: float
+    attempts: tuple[int, ...]
+    misses: tuple[int, ...]
+    pending: tuple[int, ...]
+    bounds: Bounds
+
+    @property
+    def holds(self) -> bool:
+        """Whether so few miss that the objective is kept, at the probe's `alpha_keep`."""
+        return self.bounds.hi <= self.allowed
+
+    @property
+    def broken(self) -> bool:
+        """Whether so many miss that the objective is not kept, at the probe's `alpha_break`."""
+        return self.bounds.lo > self.allowed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backlog:
+    """Requests in flight at the edges of batches; `slope` is their growth in requests a second.
+
+    `late_arrivals` and `late_completions` are those of the second half of the measured span.
+    """
+
+    in_flight: tuple[int, ...]
+    slope: float
+    grows: bool
+    late_arrivals: int
+    late_completions: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quantiles:
+    """Of the responses that are OK, in seconds; None where there are none."""
+
+    p50: float
+    p90: float
+    p95: float
+    p99: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probe:
+    """One probe and what it says. All counts are of requests scheduled in the measured span.
+
+    `good` met every objective. `latencies` has `ttft`, `tpot`, `itl` (the longest gap between two reads) and `e2e`
+    from the scheduled time, and `ttft_sent`, `e2e_sent` from the time of sending, which is diagnostic only.
+    `e2e_mean_s` is None without a response that is OK. `served_rps` is the completion rate while a burst was served.
+    """
+
+    plan: ProbePlan
+    requests: int
+    completed: int
+    failed: int
+    good: int
+    sent: int
+    duration_s: float
+    drain_s: float
+    served_rps: float | None
+    e2e_mean_s: float | None
+    latencies: Mapping[str, Quantiles]
+    tallies: tuple[Tally, ...]
+    backlog: Backlog
+    health: SenderHealth
+    status: ProbeStatus
+    reason: str

@@ -1,0 +1,85 @@
+"""What a response says once it has been read: how it ended, when content came, and how many tokens there were."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpuyield.measure.protocols.framing import Body, BrokenFraming, Ended, Response, read_body
+from gpuyield.model.measure import NEVER_NS, ResponseStatus
+
+UNKNOWN = -1
+
+
+@dataclass(slots=True)
+class Reading:
+    """One response. Times are on the clock of its reads, `NEVER_NS` where something did not happen.
+
+    `first_ns` and `last_ns` are the reads that brought the first and the last content of a stream; an answer that is
+    not streamed has none. `end_ns` is the end of the answer. Token counts are the server's own, `UNKNOWN` without.
+    `reads` counts the reads that brought content, `gap_max_ns` is the longest time between two of them. `problem`
+    tells what is wrong without quoting the answer.
+    """
+
+    status: ResponseStatus
+    end_ns: int = NEVER_NS
+    first_ns: int = NEVER_NS
+    last_ns: int = NEVER_NS
+    reads: int = 0
+    gap_max_ns: int = NEVER_NS
+    output_tokens: int = UNKNOWN
+    input_tokens: int = UNKNOWN
+    reasoning_tokens: int = UNKNOWN
+    http_status: int = 0
+    retry_after_s: float | None = None
+    finish: str = ""
+    text: str = ""
+    problem: str = ""
+
+    def fail(self, status: ResponseStatus, problem: str) -> Reading:
+        """The same, failed."""
+        self.status, self.problem = status, problem
+        return self
+
+
+def opened(response: Response) -> tuple[Body | None, Reading]:
+    """The body of a response that began with 2xx, with a reading that is still OK; else None and what became of it."""
+    try:
+        body = read_body(response)
+    except BrokenFraming as err:
+        return None, _failed(response, ResponseStatus.MALFORMED, str(err))
+    if body is None:
+        return None, _failed(response, unfinished(response.ended), "it ended before its head was whole")
+    head = body.head
+    reading = Reading(ResponseStatus.OK, end_ns=response.times_ns[-1], http_status=head.status)
+    if not 200 <= head.status < 300:
+        refused = head.status in (429, 503)
+        reading.retry_after_s = _seconds(head.header("retry-after")) if refused else None
+        status = ResponseStatus.REFUSED if refused else ResponseStatus.HTTP_ERROR
+        return None, reading.fail(status, f"HTTP {head.status}")
+    if head.header("content-encoding").lower() not in ("", "identity"):
+        return None, reading.fail(ResponseStatus.MALFORMED, "it is compressed, which was not asked for")
+    if body.whole:
+        reading.end_ns = body.end_ns
+    return body, reading
+
+
+def unfinished(ended: Ended) -> ResponseStatus:
+    """The status of an answer that is not whole, by why reading stopped."""
+    match ended:
+        case Ended.LATE:
+            return ResponseStatus.TIMEOUT
+        case Ended.STOPPED:
+            return ResponseStatus.IN_FLIGHT
+        case Ended.TOO_LARGE:
+            return ResponseStatus.MALFORMED
+        case _:
+            return ResponseStatus.CUT_OFF
+
+
+def _failed(response: Response, status: ResponseStatus, problem: str) -> Reading:
+    ended = status not in (ResponseStatus.IN_FLIGHT, ResponseStatus.TIMEOUT) and len(response.times_ns) > 0
+    return Reading(status, end_ns=response.times_ns[-1] if ended else NEVER_NS, problem=problem)
+
+
+def _seconds(text: str) -> float | None:
+    return float(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
