@@ -49,7 +49,8 @@ class PlanJob:
 
     A job file's `gpus` without a flavor ("on any GPU resource") is expanded to one shape per resource that
     capacity names. `deadline_ms` binds, `due_ms` costs. `restart_ms` is the price of a pause (None: may not be
-    paused). `started_ms` is a running job, `pinned_ms` a frozen start: neither is ever moved.
+    paused). `started_ms` is a running job, `pinned_ms` a frozen start: neither is ever moved. `spread_ms` are evenly
+    spaced quantiles of the run time in the first shape, from the least to the greatest (empty: not known).
     """
 
     id: str
@@ -65,6 +66,7 @@ class PlanJob:
     queue: str | None = None
     team: str | None = None
     family: str | None = None
+    spread_ms: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,108 @@
+"""A plan carried out with other run times than planned, again and again: how often each piece of work ends too late.
+
+A piece starts once its planned start has come, what it waits for has ended, and enough is free; pieces are looked at
+in the order given, and one that has to wait does not hold up those behind it. Nothing is planned anew.
+"""
+
+from __future__ import annotations
+
+import heapq
+from typing import Any, TypeAlias  # The same source runs compiled, which knows arrays by their type alone.
+
+import numpy as np
+
+Ints: TypeAlias = Any
+
+
+FAR = 1 << 62
+
+
+def late_in(
+    starts: Ints,
+    lengths: Ints,
+    demand: Ints,
+    first_before: Ints,
+    before: Ints,
+    step_times: Ints,
+    step_amounts: Ints,
+    limits: Ints,
+) -> Ints:
+    """In how many samples each piece ends after its limit.
+
+    `starts` are planned starts in rising order, `lengths` run times by sample and piece, `demand` by piece and
+    resource; `before[first_before[k]:first_before[k + 1]]` are the pieces that piece k waits for; `step_amounts` is
+    what exists of each resource from each of `step_times` on.
+    """
+    late = np.zeros(lengths.shape[1], dtype=np.int64)
+    for sample in range(lengths.shape[0]):
+        ends = ends_in(starts, lengths[sample], demand, first_before, before, step_times, step_amounts)
+        late += ends > limits
+    return late
+
+
+def ends_in(
+    starts: Ints, lengths: Ints, demand: Ints, first_before: Ints, before: Ints, step_times: Ints, step_amounts: Ints
+) -> Ints:
+    """When each piece ends in one sample; what never gets its turn ends far away."""
+    pieces, resources = demand.shape
+    ends = np.full(pieces, FAR, dtype=np.int64)
+    held = np.zeros(resources, dtype=np.int64)
+    running = [(np.int64(0), np.int64(0)) for _ in range(0)]
+    waiting = np.empty(pieces, dtype=np.int64)
+    waits = following = step = 0
+    while following < pieces or waits > 0:
+        now = starts[following] if following < pieces else FAR
+        if len(running) > 0:
+            now = min(now, running[0][0])
+        if waits > 0 and step + 1 < len(step_times):
+            now = min(now, step_times[step + 1])
+        if now == FAR:
+            break
+        while step + 1 < len(step_times) and step_times[step + 1] <= now:
+            step += 1
+        while len(running) > 0 and running[0][0] <= now:
+            take(held, demand, heapq.heappop(running)[1], -1)
+        while following < pieces and starts[following] <= now:
+            waiting[waits] = following
+            waits += 1
+            following += 1
+        kept = 0
+        for place in range(waits):
+            piece = waiting[place]
+            ready = have_ended(now, ends, before, first_before[piece], first_before[piece + 1])
+            if ready and has_room(demand, piece, held, step_amounts, step):
+                take(held, demand, piece, 1)
+                ends[piece] = now + lengths[piece]
+                heapq.heappush(running, (ends[piece], piece))
+            else:
+                waiting[kept] = piece
+                kept += 1
+        waits = kept
+    return ends
+
+
+def have_ended(now: int, ends: Ints, before: Ints, low: int, high: int) -> bool:
+    """Whether all that a piece waits for has ended."""
+    at = low
+    while at < high and ends[before[at]] <= now:
+        at += 1
+    return at == high
+
+
+def has_room(demand: Ints, piece: int, held: Ints, step_amounts: Ints, step: int) -> bool:
+    """Whether enough is free for a piece; what it does not demand may be short."""
+    for resource in range(len(held)):
+        amount = demand[piece, resource]
+        if amount > 0 and held[resource] + amount > step_amounts[step, resource]:
+            return False
+    return True
+
+
+def take(held: Ints, demand: Ints, piece: Any, sign: int) -> None:
+    """Take what a piece demands (`sign` -1: give it back)."""
+    for resource in range(len(held)):
+        held[resource] += sign * demand[piece, resource]
+
+
+EXECUTION = (have_ended, has_room, take, ends_in, late_in)
+"""The functions, each behind those that it calls."""
