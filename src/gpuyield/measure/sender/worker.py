@@ -70,6 +70,7 @@ class Rows:
     cpu_s: float
     throttled_s: float
     waited_s: float | None
+    duration_s: float
     opened: int
     replayed: int
     shortage: str
@@ -77,8 +78,9 @@ class Rows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How far a worker is; the lists are a sample of what ended since it last told."""
+    """How far a worker is, `at_s` after the start; the lists are a sample of what ended since it last told."""
 
+    at_s: float
     sent: int
     done: int
     failed: int
@@ -189,6 +191,7 @@ class _Sending:
             cpu_s=time.process_time() - cpu_s,
             throttled_s=(throttled_ns() - throttled) / 1e9,
             waited_s=None if waited is None or now_waited is None else (now_waited - waited) / 1e9,
+            duration_s=(monotonic_ns() - part.start_ns) / 1e9,
             opened=self._pool.opened - opened,
             replayed=self._pool.replayed - replayed,
             shortage=self._pool.shortage,
@@ -217,7 +220,7 @@ class _Sending:
         self._loop_lags = array("q")
         self._texts: dict[int, str] = {}
         self._problems: dict[str, int] = {}
-        self._sample = Progress(sent=0, done=0, failed=0, in_flight=0)
+        self._sample = Progress(at_s=0.0, sent=0, done=0, failed=0, in_flight=0)
         self._over.clear()
 
     def _start(self) -> None:
@@ -356,9 +359,10 @@ class _Sending:
 
     def _tell(self) -> None:
         sample = self._sample
-        self._sample = Progress(sent=0, done=0, failed=0, in_flight=0)
+        self._sample = Progress(at_s=0.0, sent=0, done=0, failed=0, in_flight=0)
         self._pipe.send(
             Progress(
+                at_s=(monotonic_ns() - self._part.start_ns) / 1e9,
                 sent=self._next,
                 done=self._done,
                 failed=self._failed,

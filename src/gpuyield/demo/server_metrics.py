@@ -1,0 +1,68 @@
+"""What the model-server double counts, as vLLM names it."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from gpuyield.demo.engine import Engine
+
+_EDGES = (0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0, 30.0, 60.0)
+
+
+@dataclass(slots=True)
+class Histogram:
+    """Counts of seconds by upper edge."""
+
+    counts: list[int] = field(default_factory=lambda: [0] * (len(_EDGES) + 1))
+    total_s: float = 0.0
+
+    def see(self, seconds: float) -> None:
+        """Count one."""
+        self.counts[bisect_left(_EDGES, seconds)] += 1
+        self.total_s += seconds
+
+    def lines(self, name: str, labels: str) -> Iterator[str]:
+        """The exposition of it."""
+        yield f"# TYPE {name} histogram"
+        seen = 0
+        for edge, count in zip((*map(str, _EDGES), "+Inf"), self.counts, strict=True):
+            seen += count
+            yield f'{name}_bucket{{le="{edge}",{labels}}} {seen}'
+        yield f"{name}_sum{{{labels}}} {self.total_s}"
+        yield f"{name}_count{{{labels}}} {seen}"
+
+
+@dataclass(slots=True)
+class Counted:
+    """Counters since the start."""
+
+    prompt_tokens: int = 0
+    generated_tokens: int = 0
+    finished: int = 0
+    first_s: Histogram = field(default_factory=Histogram)
+    whole_s: Histogram = field(default_factory=Histogram)
+
+
+def metrics_text(counted: Counted, engine: Engine, *, model: str) -> str:
+    """The Prometheus exposition."""
+    labels = f'model_name="{model}"'
+    used = engine.running / engine.settings.slots
+    lines = [
+        "# TYPE vllm:num_requests_running gauge",
+        f"vllm:num_requests_running{{{labels}}} {engine.running}",
+        "# TYPE vllm:num_requests_waiting gauge",
+        f"vllm:num_requests_waiting{{{labels}}} {engine.waiting}",
+        "# TYPE vllm:kv_cache_usage_perc gauge",
+        f"vllm:kv_cache_usage_perc{{{labels}}} {used}",
+        "# TYPE vllm:prompt_tokens_total counter",
+        f"vllm:prompt_tokens_total{{{labels}}} {counted.prompt_tokens}",
+        "# TYPE vllm:generation_tokens_total counter",
+        f"vllm:generation_tokens_total{{{labels}}} {counted.generated_tokens}",
+        "# TYPE vllm:request_success_total counter",
+        f'vllm:request_success_total{{finished_reason="stop",{labels}}} {counted.finished}',
+        *counted.first_s.lines("vllm:time_to_first_token_seconds", labels),
+        *counted.whole_s.lines("vllm:e2e_request_latency_seconds", labels),
+    ]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,201 @@
+"""The live bench: a probe's arrivals sent to a real service by the worker processes, graded, with the sender judged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+
+from gpuyield.errors import SourceError
+from gpuyield.measure.graders import Check, grade_texts
+from gpuyield.measure.protocols.protocol import Spoken
+from gpuyield.measure.requests import RequestLine
+from gpuyield.measure.sender.abort import Aborter, Condition
+from gpuyield.measure.sender.ceiling import Cost
+from gpuyield.measure.sender.health import Vitals, judge
+from gpuyield.measure.sender.limits import Job, Limits, Slice
+from gpuyield.measure.sender.target import Target
+from gpuyield.measure.sender.worker import COLUMNS, Progress, Rows
+from gpuyield.measure.sender.workers import Workers
+from gpuyield.model.measure import CODES, NANOS, SECOND_NS, Arrivals, ProbePlan, Records, ResponseStatus, Run
+
+_LONGEST_LAG_S = 0.05
+_SPARE = 1.5
+_FEWEST_CONNECTIONS = 4
+_MOST_CONNECTIONS = 20_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flight:
+    """Where a probe is, for whoever watches. `left_s`: until the last request is sent."""
+
+    plan: ProbePlan
+    sent: int
+    done: int
+    failed: int
+    in_flight: int
+    left_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Orders:
+    """What a live bench does.
+
+    `lag_limit_s` is the largest slip that leaves a probe valid. `cost`: what the self-test found. `changed` looks at
+    the service before and after a probe and says what changed.
+    """
+
+    target: Target
+    spoken: Spoken
+    lines: Sequence[RequestLine]
+    model: str
+    checks: Mapping[str, Check] = field(default_factory=dict)
+    limits: Limits = field(default_factory=Limits)
+    workers: int = 1
+    cpus: Sequence[int] | None = None
+    lag_limit_s: float = _LONGEST_LAG_S
+    cost: Cost | None = None
+    abort_if: Sequence[Condition] = ()
+    tell: Callable[[Flight], None] = lambda flight: None
+
+
+class LiveBench:
+    """Implements `Bench` for a real service; a context manager, since it owns processes."""
+
+    def __init__(self, orders: Orders) -> None:
+        self._orders = orders
+        job = Job(
+            target=orders.target,
+            spoken=orders.spoken,
+            bodies=[orders.spoken.body(line, model=orders.model) for line in orders.lines],
+            limits=orders.limits,
+            keep_texts=bool(orders.checks),
+        )
+        self._workers = Workers(job, number=orders.workers, cpus=orders.cpus)
+        self._whole_s = 0.0
+        self.problems: dict[str, int] = {}
+        """What was wrong with answers of the last run, without their content, and how often."""
+        self.input_tokens: NANOS = np.zeros(0, dtype=np.int64)
+        """Prompt tokens by the server's count, of the last run; -1 where unknown."""
+        self.connections = 0
+        """Connections opened during the last run, because none was idle."""
+
+    def __enter__(self) -> Self:
+        self._workers.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, err: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._workers.__exit__(kind, err, trace)
+
+    @property
+    def pids(self) -> list[int]:
+        """The sender processes."""
+        return self._workers.pids
+
+    def run(self, plan: ProbePlan, arrivals: Arrivals) -> Run:
+        """Send every arrival at its time.
+
+        Raises:
+            SourceError: No connection at all, or an abort condition holds.
+            KeyboardInterrupt: As soon as everything has been stopped.
+        """
+        self._workers.open(self._connections(plan.rate_rps))
+        aborter = Aborter(self._orders.abort_if)
+        last_s = int(arrivals.scheduled_ns[-1]) / SECOND_NS if len(arrivals) else 0.0
+
+        def watch(told: Sequence[Progress | None]) -> bool:
+            flight = _flight(plan, told, last_s)
+            self._orders.tell(flight)
+            return aborter.goes_on([one for one in told if one is not None])
+
+        number = len(self._workers)
+        parts = [
+            Slice(
+                scheduled_ns=arrivals.scheduled_ns[place::number],
+                request=arrivals.request[place::number],
+                drain_ns=plan.drain_ns,
+            )
+            for place in range(number)
+        ]
+        sent = self._workers.run(parts, watch)
+        if sent.interrupted is not None:
+            raise sent.interrupted
+        if aborter.why:
+            raise SourceError(aborter.why, where=self._orders.target.url, fix=aborter.fix)
+        return self._run(arrivals, sent.rows)
+
+    def _connections(self, rate_rps: float) -> int:
+        expected = rate_rps * (self._whole_s or 0.2) * _SPARE
+        return round(min(max(expected, _FEWEST_CONNECTIONS), _MOST_CONNECTIONS))
+
+    def _run(self, arrivals: Arrivals, rows: Sequence[Rows | None]) -> Run:
+        count, number = len(arrivals), len(rows)
+        columns = {name: np.full(count, -1, dtype=np.int64) for name in COLUMNS}
+        status = np.full(count, ResponseStatus.IN_FLIGHT, dtype=np.int8)
+        texts: dict[int, str] = {}
+        self.problems = {}
+        for place, part in enumerate(rows):
+            if part is None:
+                continue
+            for name in COLUMNS:
+                columns[name][place::number] = part.columns[name]
+            status[place::number] = part.status
+            texts.update((place + row * number, text) for row, text in part.texts.items())
+            for problem, times in part.problems.items():
+                self.problems[problem] = self.problems.get(problem, 0) + times
+        self.input_tokens = columns["input_tokens"]
+        self.connections = sum(part.opened for part in rows if part is not None)
+        ended = columns["end_ns"] >= 0
+        if ended.any():
+            self._whole_s = float(np.mean((columns["end_ns"] - arrivals.scheduled_ns)[ended])) / SECOND_NS
+        records = Records(
+            scheduled_ns=arrivals.scheduled_ns,
+            sent_ns=columns["sent_ns"],
+            first_ns=columns["first_ns"],
+            last_ns=columns["last_ns"],
+            end_ns=columns["end_ns"],
+            output_tokens=columns["output_tokens"],
+            reads=columns["reads"],
+            gap_max_ns=columns["gap_max_ns"],
+            status=status,
+            grades=self._grades(arrivals, status, texts),
+        )
+        vitals = _vitals([part for part in rows if part is not None], lost_worker=None in rows)
+        share = None if self._orders.cost is None else self._orders.cost.share(records, workers=number)
+        return Run(records=records, health=judge(vitals, ceiling_share=share, lag_limit_s=self._orders.lag_limit_s))
+
+    def _grades(self, arrivals: Arrivals, status: CODES, texts: Mapping[int, str]) -> dict[str, CODES]:
+        lines = [self._orders.lines[request] for request in arrivals.request.tolist()]
+        return {name: grade_texts(check, name, lines, status, texts) for name, check in self._orders.checks.items()}
+
+
+def _flight(plan: ProbePlan, told: Sequence[Progress | None], last_s: float) -> Flight:
+    known = [one for one in told if one is not None]
+    sent = sum(one.sent for one in known)
+    return Flight(
+        plan=plan,
+        sent=sent,
+        done=sum(one.done for one in known),
+        failed=sum(one.failed for one in known),
+        in_flight=sum(one.in_flight for one in known),
+        left_s=max(0.0, last_s - max((one.at_s for one in known), default=0.0)),
+    )
+
+
+def _vitals(rows: Sequence[Rows], *, lost_worker: bool) -> Vitals:
+    waits = [part.waited_s for part in rows if part.waited_s is not None]
+    nothing = np.zeros(0, dtype=np.int64)
+    return Vitals(
+        lags_ns=np.concatenate([nothing, *(part.lags_ns for part in rows)]),
+        loop_lags_ns=np.concatenate([nothing, *(part.loop_lags_ns for part in rows)]),
+        throttled_s=max((part.throttled_s for part in rows), default=0.0),
+        waited_s=max(waits) if waits else None,
+        duration_s=max((part.duration_s for part in rows), default=0.0),
+        shortage=next((part.shortage for part in rows if part.shortage), ""),
+        lost_worker=lost_worker,
+    )
