@@ -15,7 +15,7 @@ from gpuyield.model.job import Capacity, Problem
 from gpuyield.model.plan import Certificate, Run
 from gpuyield.plan.board import Board, Mode, Steps, Task, arrange
 from gpuyield.plan.budget import Budget
-from gpuyield.plan.exact import Answer, bound_tasks, settle
+from gpuyield.plan.exact import Answer, Settled, bound_tasks, settle
 from gpuyield.plan.impossible import Impossible, impossible_certificate, impossible_jobs
 from gpuyield.plan.overload import Overload, forced_gpu_ms, forced_jobs, interval_certificate, tightest
 from gpuyield.plan.profile import NEVER, Profile, most_between, with_added
@@ -104,6 +104,11 @@ class Case:
         )
         return Case.of(replace(self.problem, jobs=jobs))
 
+    def with_modes(self, modes: Sequence[tuple[Mode, ...]]) -> Case:
+        """The same where each task may run in these of its modes alone."""
+        tasks = tuple(replace(task, modes=kept) for task, kept in zip(self.board.tasks, modes, strict=True))
+        return Case._on(self.problem, replace(self.board, tasks=tasks))
+
     def without_deadlines(self, names: Iterable[str]) -> Case:
         """The same where these jobs may end whenever they do."""
         loose = set(names)
@@ -176,24 +181,32 @@ def find_plan(case: Case, budget: Budget, *, rules: bool = True, work: int = SET
     if case.hard_impossible:
         return Finding(None, none_exists=True)
     if rules:
-        found = first_that_meets_all(case, budget)
-        if found is not None:
-            return Finding(found)
+        schedule = first_that_meets_all(case, budget)
+        if schedule is not None:
+            return Finding(schedule)
     tasks = bound_tasks(case.board, case.windows)
     if len(tasks) > SETTLED_TASKS:
         return Finding(None)
+    found = settled(case, case.windows, tasks, budget, work)
+    if found.answer is Answer.PLAN:
+        return Finding(complete(case, found.placed))
+    return Finding(None, none_exists=found.answer is Answer.NONE)
+
+
+def settled(case: Case, windows: Windows, tasks: Sequence[int], budget: Budget, work: int) -> Settled:
+    """The given tasks searched to the end: in one piece each, then slot by slot where some may be paused.
+
+    `NONE` speaks of jobs in one piece.
+    """
     share = budget.share(work)
-    settled = settle(case.board, case.steps, case.windows, tasks, share)
+    found = settle(case.board, case.steps, windows, tasks, share)
     budget.settle(share)
-    if settled.answer is Answer.PLAN:
-        return Finding(complete(case, settled.placed))
-    if any(case.board.tasks[at].job.restart_ms is not None for at in tasks):
-        share = budget.share(work)
-        placed = settle_in_slots(case.board, case.steps, case.windows, tasks, share)
-        budget.settle(share)
-        if placed is not None:
-            return Finding(complete(case, placed))
-    return Finding(None, none_exists=settled.answer is Answer.NONE)
+    if found.answer is Answer.PLAN or all(case.board.tasks[at].job.restart_ms is None for at in tasks):
+        return found
+    share = budget.share(work)
+    placed = settle_in_slots(case.board, case.steps, windows, tasks, share)
+    budget.settle(share)
+    return found if placed is None else Settled(Answer.PLAN, placed)
 
 
 def complete(case: Case, placed: Mapping[int, Placement]) -> Schedule:

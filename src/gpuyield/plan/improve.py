@@ -1,57 +1,19 @@
-"""Better plans than the list rules find: every subset to give up for small problems, squeaky wheels for larger ones.
+"""Better plans than the list rules find: jobs that are late move forward in the order.
 
 Source: squeaky wheel optimization (Joslin, Clements 1999).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from gpuyield.plan.board import in_order
 from gpuyield.plan.budget import Budget
-from gpuyield.plan.case import SETTLE_WORK, Case, complete
-from gpuyield.plan.exact import Answer, bound_tasks, settle
+from gpuyield.plan.case import Case
 from gpuyield.plan.schedule import Manner, Schedule, list_orders, merit_of, serial_schedule
 
-SUBSET_TASKS = 12
 PATIENCE = 60
 """Rounds without an improvement after which squeaky wheels stop."""
-
-
-def fewest_given_up(case: Case, budget: Budget) -> Schedule | None:
-    """For few jobs: the plan that gives up the least weight of hard deadlines; None beyond, or out of budget."""
-    tasks = bound_tasks(case.board, case.windows)
-    if len(tasks) > SUBSET_TASKS or any(task.job.restart_ms is not None for task in case.board.tasks):
-        return None
-    for gone in _subsets(case, tasks):
-        share = budget.share(SETTLE_WORK)
-        kept = [at for at in tasks if at not in gone]
-        settled = settle(case.board, case.steps, case.windows, kept, share)
-        budget.settle(share)
-        if settled.answer is Answer.PLAN:
-            return complete(case, settled.placed)
-        if settled.answer is Answer.OPEN:
-            return None
-    return None
-
-
-def _subsets(case: Case, tasks: list[int]) -> Iterator[frozenset[int]]:
-    """Sets of jobs to give up, least weight first; whoever waits for one of them is in the set too."""
-    board = case.board
-    doomed = {one.task for one in case.impossible}
-    free = [at for at in tasks if at not in doomed and board.tasks[at].fixed_ms is None]
-    sets = []
-    for number in range(1 << len(free)):
-        gone = doomed.union(at for place, at in enumerate(free) if number >> place & 1)
-        kept = [at for at in tasks if at not in gone]
-        if any(one in gone for at in kept for one in board.tasks[at].before):
-            continue
-        weight = sum(board.tasks[at].weight for at in gone)
-        sets.append((weight, len(gone), sorted(gone), frozenset(gone)))
-    sets.sort(key=lambda entry: entry[:3])
-    return (gone for *_, gone in sets)
 
 
 def squeaky_wheel(case: Case, best: Schedule, seed: int, budget: Budget) -> Schedule:

@@ -23,10 +23,11 @@ from gpuyield.model.plan import (
 )
 from gpuyield.plan.budget import Budget, never
 from gpuyield.plan.case import BOTH_CHOICES, Case, find_plan, has_choice, prove, rule_schedules
+from gpuyield.plan.cheapest import cheaper, cost_of, least_cost
 from gpuyield.plan.explain import Clock, explain, why_given_up, why_impossible, why_then
 from gpuyield.plan.fewest import PLENTY, fewest, peak_of
 from gpuyield.plan.impossible import chain_heads
-from gpuyield.plan.improve import fewest_given_up, squeaky_wheel
+from gpuyield.plan.improve import squeaky_wheel
 from gpuyield.plan.neighbours import replaced_nearby
 from gpuyield.plan.objective import (
     chosen_resource,
@@ -40,6 +41,7 @@ from gpuyield.plan.objective import (
 from gpuyield.plan.profile import NEVER
 from gpuyield.plan.relax import relaxations
 from gpuyield.plan.schedule import Manner, Merit, Placement, Schedule, ShapeChoice, meets_all, merit_of
+from gpuyield.plan.subsets import least_missed
 from gpuyield.plan.weigh import weight_certificate
 
 DEFAULT_WORK = 250_000
@@ -170,11 +172,7 @@ class _Maker:
 
     def _make_best_of(self, known: _Known, needs: Sequence[GpuNeed]) -> list[GpuNeed]:
         """Not all deadlines are met yet: give up as little as possible; perhaps nothing, then needs shrink to that."""
-        least = fewest_given_up(self.case, self.budget)
-        if least is None:
-            self._improve(known)
-        elif self._merit(least) > self._merit(known.schedule):
-            known.schedule = least
+        self._improve(known)
         if not meets_all(self.case.board, known.schedule) or known.schedule.missing():
             return list(needs)
         shown = []
@@ -194,9 +192,17 @@ class _Maker:
             for task, one in zip(self.case.board.tasks, known.schedule.placed, strict=True)
         ):
             self._improve(known)
+        if self.costs is not None:
+            known.schedule = cheaper(self.case, self.costs, known.schedule, self.budget)
         return known
 
     def _improve(self, known: _Known) -> None:
+        """More weight on time: all that can be missed is tried for few jobs, else late ones are placed anew."""
+        least = least_missed(self.case, known.schedule, self.budget)
+        if least is not None:
+            if self._merit(least) > self._merit(known.schedule):
+                known.schedule = least
+            return
         share = self.budget.share(min(SQUEAKY_WORK, self.budget.left // 3))
         better = squeaky_wheel(self.case, known.schedule, self.seed, share)
         self.budget.settle(share)
@@ -224,14 +230,7 @@ class _Maker:
 
     def _cost(self, schedule: Schedule) -> Fraction:
         assert self.costs is not None
-        return sum(
-            (
-                self.costs[at, one.mode.shape] * Fraction(one.length_ms, one.mode.duration_ms)
-                for at, one in enumerate(schedule.placed)
-                if one is not None
-            ),
-            start=Fraction(0),
-        )
+        return cost_of(self.costs, schedule)
 
     def _needs(self, known: _Known) -> list[GpuNeed]:
         """The need of each GPU resource; with objective fewest-gpus that of the chosen one alone."""
@@ -278,7 +277,9 @@ class _Maker:
             case PlanObjective.MAKESPAN:
                 return makespan_objective(self.case, known.schedule, self.budget)
             case PlanObjective.CHEAPEST:
-                return ObjectiveValue(name="cheapest", value=self._cost(known.schedule), bound=None)
+                full = meets_all(self.case.board, known.schedule) and not known.schedule.missing()
+                bound = least_cost(self.case, self.costs or {}) if full else None
+                return ObjectiveValue(name="cheapest", value=self._cost(known.schedule), bound=bound)
             case PlanObjective.FEWEST_GPUS:
                 need = needs[0]
                 return ObjectiveValue(

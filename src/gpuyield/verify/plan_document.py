@@ -17,7 +17,7 @@ from .question import Question
 from .relaxations import check_relaxations
 from .report import Findings, NotRechecked, Refused
 from .runs import check_capacity, check_order, check_quotas, peak
-from .shares import TOLERANCE, check_cost, check_gap, check_share, near, shares
+from .shares import TOLERANCE, check_cost, check_gap, check_share, least_cost, near, shares
 from .values import choice, decimal, field, items, number, record, seconds_ms, text, whole
 
 STATUSES = ("optimal", "feasible", "infeasible", "unknown")
@@ -233,11 +233,24 @@ class _Judge:
             question, exact = proofs.question_of_end(end_ms), Fraction(end_ms, 1000)
             amount = end_ms
         else:
-            raise Refused("No kind of certificate bounds money.")
+            return self._least_money(decimal(bound, claim), value)
         if value is not None and exact > value:
             raise Refused("objective.bound is above objective.value.")
         proofs.prove(claim, question, obvious=amount <= 0 or is_obvious(question))
         return exact
+
+    def _least_money(self, bound: Fraction, value: Fraction | None) -> Fraction:
+        """The bound on money needs no certificate: each job in its cheapest usable shape."""
+        if not self.meets_all or self.jobs.given_up:
+            raise Refused("Not every job runs in time: nothing bounds what that would cost.")
+        least = least_cost(self.view.problem)
+        if bound > least and not near(bound, least):
+            raise Refused(
+                f"Each job in its cheapest usable shape costs {float(least):.12g}, less than objective.bound."
+            )
+        if value is not None and bound > value and not near(bound, value):
+            raise Refused("objective.bound is above objective.value.")
+        return bound
 
     def _check_unused(self, proofs: Proofs) -> None:
         """Bounds behind claims that the document does not make."""

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any  # JSON has no narrower type than this.
 
-from .problem import Job, Problem
+from .frame import Frame
+from .problem import Job, Problem, Shape
 from .report import NotRechecked, Refused
 from .runs import Run
 from .values import number
@@ -43,12 +44,28 @@ def check_cost(stated: Fraction | None, problem: Problem, runs: Mapping[str, Run
     total = Fraction(0)
     for run in runs.values():
         length_ms = sum(end - start for start, end in run.segments)
-        for resource, amount in run.shape.named.items():
-            if resource not in prices:
-                raise Refused(f"The inputs have no price of {resource}.")
-            total += prices[resource] * amount * length_ms / HOUR_MS
+        total += _price(prices, run.shape) * length_ms / run.shape.duration_ms
     if stated is None or not near(stated, total):
         raise Refused(f"objective.value is not {float(total):.12g}.")
+
+
+def least_cost(problem: Problem) -> Fraction:
+    """Money that no plan of all jobs is below: each in the cheapest shape that fits between its head and tail."""
+    frame, prices, total = Frame(problem), problem.prices, Fraction(0)
+    if prices is None:
+        raise NotRechecked("What a run costs is not in the inputs.")
+    for name in problem.jobs:
+        total += min((_price(prices, shape) for shape in frame.usable(name)), default=Fraction(0))
+    return total
+
+
+def _price(prices: Mapping[str, Fraction], shape: Shape) -> Fraction:
+    missing = next((resource for resource in shape.named if resource not in prices), None)
+    if missing is not None:
+        raise Refused(f"The inputs have no price of {missing}.")
+    return sum(
+        (prices[name] * amount * shape.duration_ms / HOUR_MS for name, amount in shape.named.items()), Fraction(0)
+    )
 
 
 def check_gap(value: Any, stated: Fraction, bound: Fraction) -> None:
