@@ -167,6 +167,35 @@ class Proof:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Fragmentation:
+    """GPUs that are free on nodes that are partly used: the most at once, when, and their share of all GPU time."""
+
+    most_gpus: int
+    at_ms: int
+    share: Fraction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeReplay:
+    """A plan on the nodes of one flavor, without moving anything.
+
+    `unplaced` are jobs that find no node slot at their planned start, `unplaced_share` their part of the GPU time;
+    `spare_nodes` more nodes are known to hold all (None: not found). `unused` nodes are never needed. `where` names the
+    nodes of each job (of its first part) and how many GPUs it has there.
+    """
+
+    flavor: str
+    nodes: int
+    gpus: int
+    unplaced: tuple[str, ...]
+    unplaced_share: Fraction
+    spare_nodes: int | None
+    unused: tuple[str, ...]
+    fragmentation: Fragmentation
+    where: Mapping[str, tuple[tuple[str, int], ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """The answer to a planning problem.
 
