@@ -60,7 +60,11 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedJob:
-    """One job of a plan; `run` is None where it is given up. `slack_ms` is None without a deadline or a run."""
+    """One job of a plan; `run` is None where it is given up. `slack_ms` is None without a deadline or a run.
+
+    `p_late` is how likely it is late all the same (None: its run time is not known to vary). `moved_because` says why
+    it runs at another time than in the plan that this one starts from (None: it does not, or there is none).
+    """
 
     id: str
     status: JobStatus
@@ -68,6 +72,8 @@ class PlannedJob:
     why: str
     slack_ms: int | None = None
     late_ms: int = 0
+    p_late: Fraction | None = None
+    moved_because: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,7 +206,7 @@ class Plan:
     """The answer to a planning problem.
 
     `peak_if_started_at_once` is, per GPU resource, what would be held at most if every job started as soon as it
-    may, in its first shape.
+    may, in its first shape. `nodes` is the plan replayed on nodes, by flavor (empty: none are named).
     """
 
     status: PlanStatus
@@ -215,6 +221,7 @@ class Plan:
     peak_if_started_at_once: Mapping[str, int]
     seed: int
     stopped_because: StoppedBecause
+    nodes: tuple[NodeReplay, ...] = ()
 
     def job(self, name: str) -> PlannedJob:
         """The job with this id."""

@@ -15,6 +15,7 @@ from gpuyield.model.plan import (
     GpuNeed,
     JobStatus,
     MoveDeadline,
+    NodeReplay,
     Plan,
     PlannedJob,
     Relaxation,
@@ -77,6 +78,7 @@ def _job_inputs(job: PlanJob) -> dict[str, Any]:
         "queue": job.queue,
         "team": job.team,
         "family": job.family,
+        **({"spread_ms": list(job.spread_ms)} if job.spread_ms else {}),
     }
 
 
@@ -116,6 +118,7 @@ def plan_document(problem: Problem, plan: Plan, *, prices: Mapping[str, Decimal]
         "explanation": list(plan.explanation),
         "relaxations": [say.relaxation(one) for one in plan.relaxations],
         "peak_if_started_at_once": dict(plan.peak_if_started_at_once),
+        **({"placement": [say.nodes(one) for one in plan.nodes]} if plan.nodes else {}),
         "inputs_digest": inputs_digest(canonical_bytes(plan_inputs(problem, prices=prices))),
         "seed": plan.seed,
         "stopped_because": str(plan.stopped_because),
@@ -176,10 +179,10 @@ class _Say:
             "due": None if job.due_ms is None else self.instant(job.due_ms),
             "slack_s": None if one.slack_ms is None else seconds(one.slack_ms),
             "late_s": seconds(one.late_ms),
-            "p_late": None,
+            "p_late": _ratio(one.p_late),
             "status": str(one.status),
             "why": one.why,
-            "moved_because": None,
+            "moved_because": one.moved_because,
         }
 
     def _shape(self, job: PlanJob, run: Run | None) -> Shape | None:
@@ -189,6 +192,24 @@ class _Say:
 
     def _segments(self, run: Run) -> list[list[str]]:
         return [[self.instant(start_ms), self.instant(end_ms)] for start_ms, end_ms in run.segments]
+
+    def nodes(self, one: NodeReplay) -> dict[str, Any]:
+        """The plan on the nodes of a flavor."""
+        return {
+            "flavor": one.flavor,
+            "nodes": one.nodes,
+            "gpus": one.gpus,
+            "unplaced": list(one.unplaced),
+            "unplaced_share": float(one.unplaced_share),
+            "spare_nodes": one.spare_nodes,
+            "unused": list(one.unused),
+            "fragmentation": {
+                "most_gpus": one.fragmentation.most_gpus,
+                "at": self.instant(one.fragmentation.at_ms) if one.fragmentation.most_gpus else None,
+                "share": float(one.fragmentation.share),
+            },
+            "where": {job: [list(held) for held in taken] for job, taken in one.where.items()},
+        }
 
     def needed(self, needs: tuple[GpuNeed, ...]) -> dict[str, Any]:
         """Flat for one resource, by resource for several; only what differs from the plan."""
