@@ -18,7 +18,7 @@ from typing import Any  # rows of mixed types
 
 from doubles.observations import DAY
 from gpuyield.ledger import Ledger
-from gpuyield.ledger.tables import RUNS, SAMPLES, SERIES, Activity, RunKind
+from gpuyield.ledger.tables import RUNS, SAMPLES, SCRAPES, SERIES, Activity, RunKind
 from gpuyield.units import DAY_MS, HOUR_MS, MINUTE_MS, Window, day_name
 
 START = DAY + 20 * HOUR_MS
@@ -112,8 +112,8 @@ class World:
         """What scrapes of this world leave behind."""
         made = Ledger.create(folder)
         chance = random.Random(self.window.from_ms + len(self.pods))
-        rows = _state_rows(self) | _card_rows(self, chance)
-        tables = {table.name: table for table in (RUNS, SAMPLES, SERIES)}
+        rows = _state_rows(self) | _card_rows(self, chance) | _scrape_rows(self)
+        tables = {table.name: table for table in (RUNS, SAMPLES, SERIES, SCRAPES)}
         for (name, day), found in rows.items():
             table = tables[name]
             made.replace_day(table, day, {column: [row[column] for row in found] for column in table.columns})
@@ -301,6 +301,13 @@ def _state_rows(world: World) -> dict[tuple[str, str], list[dict[str, Any]]]:
                     row |= {"value": of_day[first][1], "from_ms": of_day[first][0], "to_ms": last}
                     rows[RUNS.name, day_name(last)].append(row | {"interval_ms": interval})
                     first = index
+    return dict(rows)
+
+
+def _scrape_rows(world: World) -> dict[tuple[str, str], list[dict[str, Any]]]:
+    rows: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+    for at in world.state_times:
+        rows[SCRAPES.name, day_name(at)].append({"target": "kube-state-metrics:8080", "ts_ms": at})
     return dict(rows)
 
 

@@ -22,11 +22,12 @@ from gpuyield.account.lookback import began_earlier
 from gpuyield.account.nodes import Nodes, NodeState, node_states
 from gpuyield.account.pieces import Idle, Judging, amounts
 from gpuyield.account.pods import Holding, Pods, read_pods
+from gpuyield.account.scrapes import by_target
 from gpuyield.account.shares import Track
 from gpuyield.account.slack import Slack
 from gpuyield.account.tracks import Tracks, build_tracks
 from gpuyield.ledger import Ledger
-from gpuyield.ledger.tables import RUNS, SAMPLES, RunKind
+from gpuyield.ledger.tables import RUNS, SAMPLES, SCRAPES, RunKind
 from gpuyield.model.cells import Cells, Ints
 from gpuyield.model.declaration import Rules, Teams
 from gpuyield.model.evidence import Gap
@@ -70,7 +71,8 @@ def account(
     teams = teams or Teams()
     days = _days_around(ledger, window, rules)
     runs = runs_by_kind(ledger.read(RUNS, days=days))
-    nodes = node_states(runs, gap_limit_ms=rules.gap_limit_ms)
+    moments = by_target(ledger.read(SCRAPES, days=days))
+    nodes = node_states(runs, gap_limit_ms=rules.gap_limit_ms, moments=moments)
     pods = read_pods(runs, gap_limit_ms=rules.gap_limit_ms, nodes=nodes, team_label=teams.label, teams=teams.namespaces)
     devices = read_devices(
         ledger,
@@ -90,7 +92,7 @@ def account(
     steps = free_steps(nodes, tracks.tracks)
     found.take_free(tracks, pods, steps)
     found.slack.take_nodes()
-    found.slack.take_pods(pods.holdings)
+    found.slack.take_pods(pods)
     return Accounting(
         window=window,
         cells=found.rows.cells(),
@@ -227,7 +229,7 @@ class _Gathered:
                 window=self._window,
             )
             self.rows.add_free(found)
-            self.slack.take_bridged(found)
+            self.slack.take_free(found)
             self._overheld += [
                 Gap(
                     reason="pods held more devices than the node has; capacity counts what was held",

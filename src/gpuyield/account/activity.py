@@ -49,8 +49,8 @@ class Device:
     """The activity of one device.
 
     Columns per sample: span `[start_ms, end_ms)`; `ppb` the activity in billionths (-1: a value that cannot be
-    true); `lo_ppb` and `hi_ppb` the lesser and the greater of it and the next sample (of the last before a gap: the
-    one before). `held` says that the span ends by the next sample rather than after one interval.
+    true); `lo_ppb` and `hi_ppb` the lesser and the greater of it and the next sample (before a gap: and of the one
+    before). `held` says that the span ends by the next sample rather than after one interval.
     """
 
     key: DeviceKey
@@ -311,10 +311,7 @@ def _device(
 ) -> Device:
     ts_ms, ppb, least = samples
     start, end, held = _holds(ts_ms, gap_limit_ms, lone_ms)
-    following = np.append(ppb[1:], UNKNOWN_PPB)
-    before = np.append(UNKNOWN_PPB, ppb[:-1])
-    neighbour = np.where(held & (following >= 0), following, before)
-    neighbour = np.where(neighbour >= 0, neighbour, ppb)
+    low_ppb, high_ppb = _between_neighbours(ppb, held)
     return Device(
         key=key,
         node=node,
@@ -323,11 +320,27 @@ def _device(
         start_ms=start,
         end_ms=end,
         ppb=ppb,
-        lo_ppb=np.minimum(np.minimum(ppb, least), neighbour),
-        hi_ppb=np.maximum(ppb, neighbour),
+        lo_ppb=np.minimum(low_ppb, least),
+        hi_ppb=high_ppb,
         held=held,
         claims=claims,
     )
+
+
+def _between_neighbours(ppb: Ints, held: npt.NDArray[np.bool_]) -> tuple[Ints, Ints]:
+    """The lesser and the greater of each sample and the next one that can be true.
+
+    Where that one does not follow at once (after a gap, or a sample that cannot be true), the one before counts too.
+    """
+    true = np.flatnonzero(ppb >= 0)
+    told = ppb[true]
+    following = np.append(told[1:], told[-1:])
+    at_once = held[true] & (np.append(np.diff(true), 0) == 1)
+    before = np.where(at_once, told, np.append(told[:1], told[:-1]))
+    low, high = ppb.copy(), ppb.copy()
+    low[true] = np.minimum(np.minimum(told, following), before)
+    high[true] = np.maximum(np.maximum(told, following), before)
+    return low, high
 
 
 def _holds(ts_ms: Ints, gap_limit_ms: int, lone_ms: Callable[[str], int]) -> tuple[Ints, Ints, npt.NDArray[np.bool_]]:

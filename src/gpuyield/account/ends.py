@@ -48,7 +48,7 @@ def _ended_by_label(
                 users[device].append(index)
     for indices in users.values():
         for earlier, later in pairwise(indices):
-            kept[earlier] = _ended_by(kept[earlier], kept[later].from_ms)
+            kept[earlier] = _ended_by(kept[earlier], kept[later])
     return kept
 
 
@@ -62,7 +62,7 @@ def _ended_by_lack_of_room(holdings: Sequence[Holding], states: Sequence[NodeSta
             for at, one in sorted(enumerate(kept), key=lambda pair: pair[1].to_ms):
                 if used + holding.devices <= state.cards:
                     break
-                kept[at] = _ended_by(one, holding.from_ms)
+                kept[at] = _ended_by(one, holding)
                 if kept[at] is not one:
                     used -= one.devices
         kept.append(holding)
@@ -73,9 +73,10 @@ def _is_movable(holding: Holding) -> bool:
     return holding.ending in (Ending.SAMPLES, Ending.SILENCE)
 
 
-def _ended_by(holding: Holding, at_ms: int) -> Holding:
-    """The holding ended at an instant, if its end may have been as early as that."""
+def _ended_by(holding: Holding, later: Holding) -> Holding:
+    """The holding ended when the later one began, if its end may have been as early as that."""
+    at_ms = later.from_ms
     earliest_ms = holding.to_ms - holding.to_slack_ms
     if not _is_movable(holding) or not max(holding.from_ms + 1, earliest_ms) <= at_ms < holding.to_ms:
         return holding
-    return replace(holding, to_ms=at_ms, to_slack_ms=at_ms - earliest_ms)
+    return replace(holding, to_ms=at_ms, to_slack_ms=at_ms - earliest_ms, to_lag_ms=later.from_lag_ms)

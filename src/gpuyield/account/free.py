@@ -27,10 +27,11 @@ from gpuyield.units import Window, merge_windows
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FreeTime:
-    """Free GPU time of one node: per piece its start, the node's state, class and GPU-milliseconds."""
+    """Free GPU time of one node: per piece its start and end, the node's state, class and GPU-milliseconds."""
 
     node: str
     from_ms: Ints
+    to_ms: Ints
     state: tuple[NodeState, ...]
     gpu_class: tuple[GpuClass, ...]
     gpu_ms: Ints
@@ -192,7 +193,7 @@ def free_time(
             held_ms += _part_between(track, edges)
     active = _count(starts, [(one.from_ms, one.to_ms) for one in bypassed])
     asked = _asked(blocked, node, starts)
-    rows: list[tuple[int, NodeState, GpuClass, int]] = []
+    rows: list[tuple[int, int, NodeState, GpuClass, int]] = []
     overheld = []
     for state in states:
         low, high = np.searchsorted(starts, (state.from_ms, state.to_ms))
@@ -202,13 +203,14 @@ def free_time(
             if left < 0:
                 overheld.append(Window(int(starts[at]), int(starts[at]) + size))
             for gpu_class, gpu_ms in _split(state, left, size, int(active[at]), asked[at]):
-                rows.append((int(starts[at]), state, gpu_class, gpu_ms))
+                rows.append((int(starts[at]), int(starts[at]) + size, state, gpu_class, gpu_ms))
     return FreeTime(
         node=node,
         from_ms=np.array([row[0] for row in rows], dtype=np.int64),
-        state=tuple(row[1] for row in rows),
-        gpu_class=tuple(row[2] for row in rows),
-        gpu_ms=np.array([row[3] for row in rows], dtype=np.int64),
+        to_ms=np.array([row[1] for row in rows], dtype=np.int64),
+        state=tuple(row[2] for row in rows),
+        gpu_class=tuple(row[3] for row in rows),
+        gpu_ms=np.array([row[4] for row in rows], dtype=np.int64),
         overheld=tuple(merge_windows(overheld)),
     )
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
-from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,9 @@ class CellRows:
 
     def __init__(self, cuts: Ints) -> None:
         self._cuts = cuts
+        self._edges = [int(one) for one in cuts]
         self._sums: dict[_Key, list[tuple[Ints, Ints]]] = defaultdict(list)
+        self._widened: dict[_Key, dict[int, list[int]]] = defaultdict(dict)
 
     def add(
         self,
@@ -79,25 +81,27 @@ class CellRows:
         owner: Owner | None,
         flavor: str | None,
         node: str,
+        bounded: bool,
     ) -> None:
-        """Widen the bounds of a class by this many GPUs over a span."""
-        edges = [span.from_ms, *(int(one) for one in self._cuts if span.from_ms < one < span.to_ms), span.to_ms]
-        starts = np.array(edges[:-1], dtype=np.int64)
-        length = np.array([high - low for low, high in pairwise(edges)], dtype=np.int64)
-        self.add(
-            from_ms=starts,
-            gpu_class=np.full(len(starts), CLASS_INDEX[gpu_class], dtype=np.int64),
-            gpu_ms=np.zeros(len(starts), dtype=np.int64),
-            lo=length * lo,
-            hi=length * hi,
-            bounded=np.ones(len(starts), dtype=np.bool_),
-            owner=owner,
-            flavor=flavor,
-            node=node,
-        )
+        """Widen the bounds of a class by this many GPUs over a span; `bounded`: by more than a printed second."""
+        widened = self._widened[owner, flavor, node]
+        number = CLASS_INDEX[gpu_class]
+        low = span.from_ms
+        slot = bisect_right(self._edges, low) - 1
+        while low < span.to_ms:
+            high = min(span.to_ms, self._edges[slot + 1]) if slot + 1 < len(self._edges) else span.to_ms
+            found = widened.setdefault(slot * len(CLASSES) + number, [0, 0, 0])
+            found[0] += lo * (high - low)
+            found[1] += hi * (high - low)
+            found[2] += bounded
+            low, slot = high, slot + 1
 
     def cells(self) -> Cells:
         """All cells, in the order of owner, flavor, node, time and class."""
+        for key, widened in self._widened.items():
+            rows = [(0, *amounts) for amounts in widened.values()]
+            self._sums[key].append((np.array([*widened], dtype=np.int64), np.array(rows, dtype=np.int64)))
+        self._widened.clear()
         keys = sorted(self._sums, key=lambda key: (key[0] is None, key[0] or _NOBODY, key[1] or "", key[2]))
         owners = sorted({key[0] for key in keys if key[0] is not None})
         flavors = sorted({key[1] for key in keys if key[1] is not None})

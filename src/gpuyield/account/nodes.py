@@ -14,7 +14,9 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from gpuyield.account.facts import Fact, Run, RunsByKind, Timeline, timelines
+from gpuyield.account.scrapes import Scrapes
 from gpuyield.ledger.tables import RunKind
+from gpuyield.model.cells import Ints
 from gpuyield.model.evidence import Gap
 from gpuyield.model.gpu import DeviceKind, device_kind, flavor_of, mig_slices, slices_per_card
 from gpuyield.units import Window, merge_windows
@@ -58,35 +60,29 @@ class Nodes:
     """All nodes over time.
 
     `present` is when what kube-state-metrics told of any node holds; `sampled` are the spans from a first sample to
-    a last one (inclusive), between which it fell silent.
+    a last one (inclusive), between which it fell silent; `scrapes` are the moments at which it answered.
     """
 
     states: dict[str, tuple[NodeState, ...]]
     present: tuple[Window, ...]
     sampled: tuple[Window, ...] = ()
+    scrapes: Scrapes = field(default_factory=Scrapes)
     gaps: tuple[Gap, ...] = field(default=())
 
     def at(self, node: str, at_ms: int) -> NodeState | None:
         """The state of a node at an instant."""
         return next((one for one in self.states.get(node, ()) if one.from_ms <= at_ms < one.to_ms), None)
 
-    def edge_slack_ms(self, at_ms: int, interval_ms: int) -> int:
-        """How much earlier something may have come than it was first sampled, at this instant.
-
-        That is back to the last sample of any node where that is known, else one interval.
-        """
-        before = [one.to_ms - 1 for one in self.sampled if one.to_ms <= at_ms]
-        if not before or any(one.from_ms < at_ms < one.to_ms for one in self.sampled):
-            return interval_ms
-        return at_ms - max(before)
-
     def silences(self) -> list[Window]:
         """When kube-state-metrics was silent between two times at which it answered."""
         return [Window(left.to_ms, right.from_ms) for left, right in pairwise(self.present)]
 
 
-def node_states(runs: RunsByKind, *, gap_limit_ms: int) -> Nodes:
-    """Every node's states in order, disjoint and without a state where the node is gone or nothing is known."""
+def node_states(runs: RunsByKind, *, gap_limit_ms: int, moments: Sequence[Ints] = ()) -> Nodes:
+    """Every node's states in order, disjoint and without a state where the node is gone or nothing is known.
+
+    `moments` are those at which each target that tells the cluster's state answered.
+    """
     by_node: dict[str, dict[str, Timeline]] = defaultdict(dict)
     for kind in _NODE_KINDS:
         groups: dict[tuple[str, str], list[Run]] = defaultdict(list)
@@ -110,7 +106,13 @@ def node_states(runs: RunsByKind, *, gap_limit_ms: int) -> Nodes:
         if made:
             states[node] = made
         gaps += problems
-    return Nodes(states=states, present=tuple(present), sampled=tuple(sampled), gaps=tuple(gaps))
+    return Nodes(
+        states=states,
+        present=tuple(present),
+        scrapes=Scrapes(moments, sampled, gap_limit_ms),
+        sampled=tuple(sampled),
+        gaps=tuple(gaps),
+    )
 
 
 _NODE_KINDS = (

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import lcm
 from typing import Any  # arrays of mixed types
 
@@ -17,6 +18,7 @@ import numpy.typing as npt
 
 from gpuyield.account.activity import PPB, UNKNOWN_PPB
 from gpuyield.account.nodes import NodeState
+from gpuyield.account.pods import Holding
 from gpuyield.account.shares import Track
 from gpuyield.model.cells import CLASS_INDEX, Ints
 from gpuyield.model.outcome import JudgedSegment
@@ -79,11 +81,22 @@ class _Pieces:
         running_ms = track.holding.running_ms
         self.running_ms = track.to_ms if running_ms is None else running_ms
         unready = [state for state in states if not state.ready]
-        self.sure_until_ms = track.holding.to_ms - track.holding.to_slack_ms
-        extra = [track.from_ms, track.to_ms, self.running_ms, self.sure_until_ms]
-        extra += [
-            edge for state in unready for edge in (state.from_ms - state.from_slack_ms, state.from_ms, state.to_ms)
+        unsure = _unsure_edges(track.holding)
+        perhaps_unready = [Window(state.from_ms - state.from_slack_ms, state.from_ms) for state in unready]
+        # Nobody tells what a node was while kube-state-metrics was silent.
+        perhaps_unready += [
+            Window(after.from_ms - before.to_slack_ms, after.to_ms)
+            for before, after in pairwise(states)
+            if after.bridged
         ]
+        perhaps_ready = [
+            Window(after.from_ms - after.from_slack_ms, after.from_ms)
+            for before, after in pairwise(states)
+            if not before.ready and after.ready and before.to_ms == after.from_ms
+        ]
+        extra = [track.from_ms, track.to_ms, self.running_ms]
+        extra += [edge for state in unready for edge in (state.from_ms, state.to_ms)]
+        extra += [edge for one in (*unsure, *perhaps_unready, *perhaps_ready) for edge in (one.from_ms, one.to_ms)]
         extra += [edge for one in judging.segments for edge in (one.window.from_ms, one.window.to_ms)]
         self.start = self.end = self.ppb = self.lo_ppb = self.hi_ppb = np.zeros(0, dtype=np.int64)
         self.held = np.zeros(0, dtype=np.bool_)
@@ -104,10 +117,11 @@ class _Pieces:
         self._so_far = _shares_up_to(track, edges)
         self.share = np.diff(self._so_far)
         self.ready = np.ones(len(self.t0), dtype=np.bool_)
-        self.sure = self.t0 < self.sure_until_ms
         for state in unready:
             self.ready &= ~((self.t0 >= state.from_ms) & (self.t0 < state.to_ms))
-            self.sure &= ~((self.t0 >= state.from_ms - state.from_slack_ms) & (self.t0 < state.from_ms))
+        self.perhaps_ready = self.ready | _inside(self.t0, perhaps_ready)
+        self.surely_ready = ~_inside(self.t0, perhaps_unready)
+        self.sure = self.surely_ready & ~_inside(self.t0, unsure)
         self.running = self.t0 >= self.running_ms
         self._sample(track)
 
@@ -136,6 +150,27 @@ class _Pieces:
         """Busy GPU time from the sample's start to each piece's start (or end)."""
         share = self._so_far[1:] if ends else self._so_far[:-1]
         return np.where(self.observed, self.activity * (share - self.base) // PPB, 0)
+
+
+def _unsure_edges(holding: Holding) -> list[Window]:
+    """Where around its edges a pod may not hold its devices, or may not do what it is taken to do."""
+    running_ms = holding.to_ms if holding.running_ms is None else holding.running_ms
+    return [
+        Window(low, high)
+        for low, high in (
+            (holding.from_ms, holding.from_ms + holding.from_lag_ms),
+            (running_ms - holding.running_slack_ms, running_ms + holding.running_lag_ms),
+            (holding.to_ms - holding.to_slack_ms, holding.to_ms),
+        )
+        if low < high
+    ]
+
+
+def _inside(at_ms: Ints, windows: Sequence[Window]) -> Bools:
+    inside = np.zeros(len(at_ms), dtype=np.bool_)
+    for one in windows:
+        inside |= (at_ms >= one.from_ms) & (at_ms < one.to_ms)
+    return inside
 
 
 def _distinct(edges: Ints) -> Ints:
@@ -170,7 +205,7 @@ class _IdleMarks:
     may: Bools
     """Time that may belong to an idle span."""
     doubtful: Bools
-    """Idle, but a span that one interval less would make too short."""
+    """Idle, but a span that would be too short without what is not sure of it."""
     spans: tuple[Idle, ...]
 
 
@@ -184,33 +219,36 @@ def _idle(pieces: _Pieces, track: Track, threshold_ppb: int, idle_after_ms: int)
     if track.pooled:
         return _IdleMarks(idle=none, last=none, may=live & (pieces.lo_ppb[at] < threshold_ppb), doubtful=none, spans=())
     below = live & (pieces.activity < threshold_ppb) & (pieces.start[at] >= pieces.running_ms)
-    idle, last, may, doubtful = none.copy(), none.copy(), none.copy(), none.copy()
+    idle, last, doubtful = none.copy(), none.copy(), none.copy()
+    length = np.where(pieces.sure, pieces.t1 - pieces.t0, 0)
     spans = []
     for low, high in _stretches(below):
         from_ms, to_ms = int(pieces.t0[low]), int(pieces.t1[high - 1])
         tail = below & (pieces.sample == pieces.sample[high - 1])
-        tail_ms = to_ms - max(from_ms, int(pieces.start[at[high - 1]]))
-        before = (pieces.sample == pieces.sample[low - 1]) & pieces.observed if low else none
-        before_ms = from_ms - int(pieces.start[at[low - 1]]) if low and pieces.observed[low - 1] else 0
-        by_gap = (low > 0 and _blind(pieces, low - 1)) or (high < count and _blind(pieces, high))
-        length_ms = to_ms - from_ms
-        if length_ms >= idle_after_ms:
+        if to_ms - from_ms >= idle_after_ms:
             idle[low:high] = True
             last |= tail
-            may |= before
-            if length_ms - tail_ms < idle_after_ms:
+            if int(length[low:high][~tail[low:high]].sum()) < idle_after_ms:
                 doubtful[low:high] = True
             # Before the first sample of a device nothing tells how busy it was.
             opened = pieces.first_sample_ever and not pieces.observed[:low].any() and pieces.sample[low] == 0
             spans.append(Idle(track=track, window=Window(from_ms, to_ms), open_start=opened))
-        elif length_ms + before_ms + tail_ms >= idle_after_ms or by_gap:
-            may[low:high] = True
-            may |= before
+    may = _may_be_idle(pieces, live, track, threshold_ppb, idle_after_ms)
     return _IdleMarks(idle=idle, last=last, may=may & ~idle, doubtful=doubtful, spans=tuple(spans))
 
 
-def _blind(pieces: _Pieces, at: int) -> bool:
-    return bool(pieces.running[at] and not (pieces.observed[at] and pieces.ready[at]))
+def _may_be_idle(pieces: _Pieces, live: Bools, track: Track, threshold_ppb: int, idle_after_ms: int) -> Bools:
+    """Time that may belong to an idle span: long enough with what is not known, and with what a sample leaves open."""
+    at = np.maximum(pieces.sample, 0)
+    blind = pieces.running & ~live
+    possible = blind | (live & (pieces.lo_ppb[at] < threshold_ppb))
+    # How much longer than it is known to be a span may be at its pod's edges.
+    more_ms = track.holding.running_slack_ms + track.holding.to_lag_ms
+    may = np.zeros(len(possible), dtype=np.bool_)
+    for low, high in _stretches(possible):
+        if int(pieces.t1[high - 1] - pieces.t0[low]) + more_ms >= idle_after_ms:
+            may[low:high] = True
+    return may
 
 
 def _stretches(chosen: Bools) -> list[tuple[int, int]]:
@@ -231,18 +269,21 @@ def _sorted_out(pieces: _Pieces, track: Track, idle: _IdleMarks, judging: Judgin
     def add(chosen: Bools, gpu_class: GpuClass, gpu_ms: Ints, lo: Ints, hi: Ints) -> None:
         at = np.flatnonzero(chosen)
         if len(at):
-            # Near an end that only samples tell, the pod may have been gone, or its node not ready, already.
+            # Near an edge the pod may not have been there, or not running, or its node not ready.
             rows.append(
                 (pieces.t0[at], CLASS_INDEX[gpu_class], gpu_ms[at], np.where(pieces.sure[at], lo[at], 0), hi[at])
             )
 
     zero = np.zeros(len(share), dtype=np.int64)
     starting = ~pieces.running & pieces.ready
-    add(starting, GpuClass.STARTING, share, share, share)
+    # Parts of a pool are cut to whole milliseconds.
+    cut = 1 if track.pooled else 0
+    add(starting, GpuClass.STARTING, share, np.maximum(0, share - cut), share + cut)
+    add(~pieces.running & ~pieces.ready & pieces.perhaps_ready, GpuClass.STARTING, zero, zero, share)
     blind = ~seen & ~starting
-    add(blind, GpuClass.UNOBSERVED, share, zero, share)
+    add(blind, GpuClass.UNOBSERVED, share, zero, share + cut)
     # After the last sample before a gap the exporter may have been silent at once.
-    add(seen & (pieces.last_before_gap() | ~pieces.sure), GpuClass.UNOBSERVED, zero, zero, share)
+    add(seen & pieces.last_before_gap() | ~blind & ~pieces.surely_ready, GpuClass.UNOBSERVED, zero, zero, share)
     unsure = idle.last | idle.doubtful
     add(idle.idle, GpuClass.IDLE_HELD, share, np.where(unsure, 0, share), share)
     may_idle = idle.may & active
@@ -256,7 +297,7 @@ def _sorted_out(pieces: _Pieces, track: Track, idle: _IdleMarks, judging: Judgin
         GpuClass.UNDERUSED,
         underused,
         np.where(may_idle | track.pooled, 0, np.maximum(0, share - hi_busy)),
-        share - np.where(may_idle, 0, lo_busy),
+        share + cut - np.where(may_idle, 0, lo_busy),
     )
     add(blind & pieces.running, GpuClass.UNDERUSED, zero, zero, share)
     add(unsure & idle.idle, GpuClass.UNDERUSED, zero, zero, share)

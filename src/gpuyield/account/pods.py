@@ -1,8 +1,9 @@
 """Pods over time: what each holds, from when to when, since when it runs, and how long it waited.
 
 A pod holds its devices from the moment it is bound to a node until it ends. The edges are the times that
-kube-state-metrics prints where it prints them, else they are taken from samples, and then they carry a slack: the
-span in which the true edge lies. A uid is bound once, so its hold has no holes.
+kube-state-metrics prints where it prints them, else they are taken from samples. Either way the true edge lies in a
+span around it: printed times are whole seconds, cut off; a change that samples show came after the last scrape that
+did not show it. A uid is bound once, so its hold has no holes.
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ _BATCH_KINDS = ("Job", "JobSet", "Workflow", "TaskRun")
 _SOON_MS = 120_000
 """Within this a Job's controller creates pods once the job is no longer suspended."""
 
+SECOND_MS = 1_000
+"""A printed time is the whole second in which it truly was."""
+
 _ACTIVE = ("Pending", "Running", "Unknown")
 
 
@@ -44,9 +48,9 @@ class Ending(StrEnum):
 class Holding:
     """Devices of one resource that one pod holds on one node over `[from_ms, to_ms)`.
 
-    `running_ms` is when it began to run (None: not in what was read). The truth of an edge lies within its slack
-    before it: `[from_ms - from_slack_ms, from_ms]`, likewise for the end and for `running_ms`. `may_hold` is how
-    many devices more it may hold (init containers whose restart policy is not known).
+    `running_ms` is when it began to run (None: not in what was read). The truth of an edge lies around it, within
+    `[from_ms - from_slack_ms, from_ms + from_lag_ms]`, likewise for the end and for `running_ms` (None: for the end in
+    its place). `may_hold` is how many devices more it may hold (init containers whose restart policy is not known).
     """
 
     pod_key: str
@@ -63,8 +67,11 @@ class Holding:
     to_ms: int
     running_ms: int | None
     from_slack_ms: int = 0
+    from_lag_ms: int = 0
     to_slack_ms: int = 0
+    to_lag_ms: int = 0
     running_slack_ms: int = 0
+    running_lag_ms: int = 0
     ending: Ending = Ending.TIME
 
     @property
@@ -234,9 +241,12 @@ def read_pods(
                         from_ms=life.hold.from_ms,
                         to_ms=life.hold.to_ms,
                         running_ms=life.running_ms,
-                        from_slack_ms=life.from_slack_ms,
-                        to_slack_ms=life.to_slack_ms,
-                        running_slack_ms=life.running_slack_ms,
+                        from_slack_ms=life.bound.slack_ms,
+                        from_lag_ms=life.bound.lag_ms,
+                        to_slack_ms=life.end.slack_ms,
+                        to_lag_ms=life.end.lag_ms,
+                        running_slack_ms=life.running.slack_ms,
+                        running_lag_ms=life.running.lag_ms,
                         ending=life.ending,
                     )
                 )
@@ -300,14 +310,26 @@ def _workload(known: _Facts, pod: str, namespace: str, name: str) -> tuple[str, 
     return owner, owner if kind.endswith(_BATCH_KINDS) else None
 
 
+@dataclass(frozen=True, slots=True)
+class _Edge:
+    """An edge of a life; the truth lies within `[at_ms - slack_ms, at_ms + lag_ms]`."""
+
+    at_ms: int
+    slack_ms: int = 0
+    lag_ms: int = 0
+
+
+_NO_EDGE = _Edge(0)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Life:
     wait: Window | None
     hold: Window | None
     running_ms: int | None
-    from_slack_ms: int = 0
-    to_slack_ms: int = 0
-    running_slack_ms: int = 0
+    bound: _Edge = _NO_EDGE
+    running: _Edge = _NO_EDGE
+    end: _Edge = _NO_EDGE
     ending: Ending = Ending.TIME
 
 
@@ -316,39 +338,48 @@ def _life(known: _Facts, pod: str, nodes: Nodes, gap_limit_ms: int) -> _Life:
     seen_ms = min((fact.from_ms for fact in active), default=None)
     created = known.first(RunKind.POD_CREATED, pod)
     wait_from = created if created is not None else seen_ms
-    end = _end(known, pod, active, nodes, gap_limit_ms)
-    if end is None or wait_from is None or not known.nodes.get(pod):
-        wait = Window(wait_from, end[0]) if end and wait_from is not None and wait_from < end[0] else None
+    ended = _end(known, pod, active, nodes, gap_limit_ms)
+    if ended is None or wait_from is None or not known.nodes.get(pod):
+        wait = (
+            Window(wait_from, ended[0].at_ms)
+            if ended and wait_from is not None and wait_from < ended[0].at_ms
+            else None
+        )
         return _Life(wait=wait, hold=None, running_ms=None)
-    to_ms, to_slack, ending = end
-    from_ms, from_slack = _bound(known, pod, active, nodes)
-    from_ms = min(from_ms, to_ms)
-    running, running_slack = _running(known, pod, from_ms, to_ms)
+    end, ending = ended
+    bound = _bound(known, pod, active, nodes)
+    from_ms, to_ms = min(bound.at_ms, end.at_ms), end.at_ms
+    running = _running(known, pod, from_ms, to_ms, nodes)
+    never = _Edge(to_ms, to_ms - _last_pending_ms(known, pod, from_ms, to_ms))
     return _Life(
         wait=Window(wait_from, from_ms) if wait_from < from_ms else None,
         hold=Window(from_ms, to_ms) if from_ms < to_ms else None,
-        running_ms=running,
-        from_slack_ms=from_slack,
-        to_slack_ms=to_slack,
-        running_slack_ms=running_slack,
+        running_ms=running.at_ms if running else None,
+        bound=bound,
+        running=running or never,
+        end=end,
         ending=ending,
     )
 
 
-def _bound(known: _Facts, pod: str, active: Sequence[Fact], nodes: Nodes) -> tuple[int, int]:
-    """When the pod was bound to its node, and how much earlier it may have been."""
-    for kind in (RunKind.POD_SCHEDULED, RunKind.POD_STARTED):
-        at_ms = known.first(kind, pod)
-        if at_ms is not None:
-            return at_ms, 0
+def _bound(known: _Facts, pod: str, active: Sequence[Fact], nodes: Nodes) -> _Edge:
+    """When the pod was bound to its node."""
+    scheduled = known.first(RunKind.POD_SCHEDULED, pod)
+    if scheduled is not None:
+        return _Edge(scheduled, 0, SECOND_MS)
     placed = [fact for fact in _request_facts(known, pod) if fact.text]
     first = min(placed, key=lambda fact: fact.from_ms)
     seen_ms = min((fact.from_ms for fact in active), default=first.from_ms)
     from_ms = max(first.from_ms, seen_ms)
     # A pod that is there in the very first sample was bound before anything was read.
-    if nodes.present and from_ms <= nodes.present[0].from_ms:
-        return from_ms, 0
-    return from_ms, nodes.edge_slack_ms(from_ms, first.interval_ms)
+    unseen = nodes.present and from_ms <= nodes.present[0].from_ms
+    earliest_ms = from_ms if unseen else nodes.scrapes.before(from_ms, first.interval_ms)
+    earliest_ms = max(earliest_ms, known.first(RunKind.POD_CREATED, pod) or earliest_ms)
+    # The kubelet takes a pod after it was bound.
+    taken = known.first(RunKind.POD_STARTED, pod)
+    if taken is not None:
+        return _Edge(taken, max(0, taken - earliest_ms), SECOND_MS)
+    return _Edge(from_ms, max(0, from_ms - earliest_ms))
 
 
 def _active_facts(known: _Facts, pod: str) -> list[Fact]:
@@ -372,11 +403,11 @@ def _request_facts(known: _Facts, pod: str) -> list[Fact]:
 
 def _end(
     known: _Facts, pod: str, active: Sequence[Fact], nodes: Nodes, gap_limit_ms: int
-) -> tuple[int, int, Ending] | None:
-    """When the pod ended, how much earlier it may have, and how that is known; None: nothing tells that it lived."""
+) -> tuple[_Edge, Ending] | None:
+    """When the pod ended, and how that is known; None: nothing tells that it lived."""
     completed = known.last(RunKind.POD_COMPLETED, pod)
     if completed is not None:
-        return completed, 0, Ending.TIME
+        return _Edge(completed, 0, SECOND_MS), Ending.TIME
     if not active:
         return None
     spans = merge_windows(fact.window for fact in active)
@@ -384,14 +415,18 @@ def _end(
     to_ms = spans[-1].to_ms
     terminated = known.last(RunKind.CONTAINER_TERMINATED, pod)
     if terminated is not None and last.last_ms - gap_limit_ms <= terminated <= to_ms and _is_terminal(known, pod):
-        return terminated, 0, Ending.TIME
-    slack = to_ms - last.last_ms
+        return _Edge(terminated, 0, SECOND_MS), Ending.TIME
     # Scrapes half an interval apart count as the same.
     next_ms = last.last_ms + last.interval_ms // 2
     if nodes.sampled and next_ms >= nodes.sampled[-1].to_ms:
-        return max(to_ms, nodes.present[-1].to_ms), 0, Ending.OPEN
+        open_ms = max(to_ms, nodes.present[-1].to_ms)
+        return _Edge(open_ms, open_ms - last.last_ms), Ending.OPEN
     answered = any(window.from_ms <= next_ms < window.to_ms for window in nodes.sampled)
-    return to_ms, slack, Ending.SAMPLES if answered or not nodes.sampled else Ending.SILENCE
+    asked_ms = nodes.scrapes.after(last.last_ms, last.interval_ms) or to_ms
+    return (
+        _Edge(to_ms, to_ms - last.last_ms, max(0, asked_ms - to_ms)),
+        Ending.SAMPLES if answered or not nodes.sampled else Ending.SILENCE,
+    )
 
 
 def _is_terminal(known: _Facts, pod: str) -> bool:
@@ -403,23 +438,31 @@ def _is_terminal(known: _Facts, pod: str) -> bool:
     )
 
 
-def _running(known: _Facts, pod: str, from_ms: int, to_ms: int) -> tuple[int | None, int]:
-    """Since when the pod ran (None: never seen to), and how much earlier that may have been."""
+def _running(known: _Facts, pod: str, from_ms: int, to_ms: int, nodes: Nodes) -> _Edge | None:
+    """Since when the pod ran; None: it was never seen to."""
     phases = known.phases.get(pod)
     if not phases:
-        return from_ms, 0
+        return _Edge(from_ms)
     candidates = []
     started = known.first(RunKind.CONTAINER_STARTED, pod)
     if started is not None:
-        candidates.append((max(started, from_ms), 0))
+        candidates.append(_Edge(max(started, from_ms), 0, SECOND_MS))
     line = phases.get(("Running",))
     seen = next((fact for fact in line.facts if fact.value >= 1), None) if line else None
     if seen is not None:
         at_ms = max(seen.from_ms, from_ms)
         before_ms = max((fact.last_ms for fact in _all_facts(phases) if fact.last_ms < seen.from_ms), default=None)
-        slack = seen.interval_ms if before_ms is None else at_ms - before_ms
-        candidates.append((at_ms, min(slack, at_ms - from_ms)))
+        if before_ms is None:
+            before_ms = nodes.scrapes.before(seen.from_ms, seen.interval_ms)
+        candidates.append(_Edge(at_ms, max(0, at_ms - max(before_ms, from_ms))))
     if not candidates:
-        return None, 0
-    at_ms, slack = min(candidates)
-    return min(at_ms, to_ms), slack
+        return None
+    found = min(candidates, key=lambda edge: (edge.at_ms, edge.slack_ms))
+    return replace(found, at_ms=min(found.at_ms, to_ms))
+
+
+def _last_pending_ms(known: _Facts, pod: str, from_ms: int, to_ms: int) -> int:
+    """When a pod that was never seen to run was last seen not to."""
+    line = known.phases.get(pod, {}).get(("Pending",))
+    seen = [fact.last_ms for fact in line.facts if fact.value >= 1 and fact.last_ms < to_ms] if line else []
+    return max([from_ms, *seen])

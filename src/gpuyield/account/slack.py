@@ -6,14 +6,17 @@ Rows of no GPU time that widen `lo` and `hi` of a class; the figures themselves 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
+
+import numpy as np
 
 from gpuyield.account.free import Bypass, FreeTime
 from gpuyield.account.gathering import CellRows
 from gpuyield.account.nodes import Nodes, NodeState
-from gpuyield.account.pods import Ending, Holding
+from gpuyield.account.pods import SECOND_MS, Ending, Holding, Pods, Waiting
 from gpuyield.model.waterfall import GpuClass
-from gpuyield.units import Window
+from gpuyield.units import Window, merge_windows
 
 _RUNNING = (GpuClass.UNDERUSED, GpuClass.UNVERIFIED, GpuClass.UNOBSERVED, GpuClass.IDLE_HELD)
 """What the time of a pod that runs may be."""
@@ -26,77 +29,119 @@ class Slack:
         self._rows = rows
         self._nodes = nodes
         self._window = window
+        self._free: dict[str, FreeTime] = {}
+        self._bypassed: Mapping[str, Sequence[Bypass]] = {}
+        self._asked: Mapping[GpuClass, Sequence[Window]] = {}
 
-    def take_pods(self, holdings: Sequence[Holding]) -> None:
+    def take_free(self, found: FreeTime) -> None:
+        """What nobody held.
+
+        What was free on both sides of a silence may meanwhile have been closed, or held by pods that nobody saw.
+        """
+        self._free[found.node] = found
+        for at, state in enumerate(found.state):
+            if state.bridged:
+                piece = Window(int(found.from_ms[at]), int(found.from_ms[at]) + 1)
+                for gpu_class in (GpuClass.STARTING, *_RUNNING, GpuClass.UNAVAILABLE):
+                    self._add(found.node, piece, gpu_class, hi=int(found.gpu_ms[at]))
+                self._add(found.node, piece, found.gpu_class[at], lo=-int(found.gpu_ms[at]))
+
+    def take_bypassed(self, bypassed: Mapping[str, Sequence[Bypass]]) -> None:
+        """When free cards were active."""
+        self._bypassed = bypassed
+        for node, found in bypassed.items():
+            for one in found:
+                self._moved(node, one.window.from_ms, one.from_slack_ms, 1, GpuClass.BYPASSED)
+                self._moved(node, one.window.to_ms, one.to_slack_ms, -1, GpuClass.BYPASSED)
+
+    def take_pods(self, pods: Pods) -> None:
         """When pods were bound, ran and ended, and devices that they may hold."""
-        for one in holdings:
-            if one.from_slack_ms:
-                before = Window(one.from_ms - one.from_slack_ms, one.from_ms)
-                ran = one.running_ms is not None and one.running_ms - one.running_slack_ms <= one.from_ms
-                for gpu_class in (GpuClass.STARTING, *(_RUNNING if ran else ())):
-                    self._of_pod(one, before, gpu_class, hi=one.devices)
-                self._free_by(one, before, -one.devices)
-            if one.running_slack_ms and one.running_ms is not None:
-                before = Window(max(one.from_ms, one.running_ms - one.running_slack_ms), one.running_ms)
-                self._of_pod(one, before, GpuClass.STARTING, lo=-one.devices)
-                for gpu_class in _RUNNING:
-                    self._of_pod(one, before, gpu_class, hi=one.devices)
-            if one.to_slack_ms:
-                after = Window(one.to_ms - one.to_slack_ms, one.to_ms)
-                self._free_by(one, after, one.devices)
-            if one.ending is Ending.SILENCE:
-                until_ms = next((w.to_ms for w in self._nodes.silences() if one.to_ms < w.to_ms), one.to_ms)
-                for gpu_class in _RUNNING:
-                    self._of_pod(one, Window(one.to_ms, until_ms), gpu_class, hi=one.devices)
-                self._free_by(one, Window(one.to_ms, until_ms), -one.devices)
-            there = self._nodes.states.get(one.node, ())
-            if there and one.from_ms < there[0].from_ms:
-                # Times are printed of a pod whose node was not seen yet.
-                for gpu_class in (GpuClass.STARTING, *_RUNNING):
-                    self._of_pod(one, Window(one.from_ms, there[0].from_ms), gpu_class, hi=one.devices)
+        self._asked = _asked(pods.waiting)
+        for one in pods.holdings:
+            if (
+                one.from_ms - one.from_slack_ms < self._window.to_ms
+                and one.to_ms + one.to_lag_ms > self._window.from_ms
+            ):
+                self._bound(one)
+                self._ran(one)
+                self._ended(one)
             if one.may_hold:
                 held = Window(one.from_ms, one.to_ms)
-                self._of_pod(one, held, GpuClass.UNOBSERVED, hi=one.may_hold)
-                self._free_by(one, held, -one.may_hold)
+                self._of_pod(one, held, GpuClass.UNOBSERVED, one.may_hold)
+                self._less_free(one.node, held, one.may_hold)
+
+    def _bound(self, one: Holding) -> None:
+        running_ms = one.to_ms if one.running_ms is None else one.running_ms
+        if one.from_slack_ms:
+            before = Window(one.from_ms - one.from_slack_ms, one.from_ms)
+            ran = running_ms - one.running_slack_ms <= one.from_ms
+            # On a node that is not ready what is held is unobserved.
+            for gpu_class in (GpuClass.STARTING, *(_RUNNING if ran else (GpuClass.UNOBSERVED,))):
+                self._of_pod(one, before, gpu_class, one.devices)
+            self._less_free(one.node, before, one.devices)
+        if one.from_lag_ms:
+            self._held_less(one, Window(one.from_ms, min(one.from_ms + one.from_lag_ms, one.to_ms)))
+        there = self._nodes.states.get(one.node, ())
+        if there and one.from_ms < there[0].from_ms:
+            # Times are printed of a pod whose node was not seen yet.
+            for gpu_class in (GpuClass.STARTING, *_RUNNING):
+                self._of_pod(one, Window(one.from_ms, there[0].from_ms), gpu_class, one.devices)
+
+    def _ran(self, one: Holding) -> None:
+        running_ms = one.to_ms if one.running_ms is None else one.running_ms
+        if one.running_slack_ms:
+            before = Window(max(one.from_ms, running_ms - one.running_slack_ms), running_ms)
+            for gpu_class in _RUNNING:
+                self._of_pod(one, before, gpu_class, one.devices)
+        if one.running_lag_ms:
+            self._of_pod(one, Window(running_ms, running_ms + one.running_lag_ms), GpuClass.STARTING, one.devices)
+
+    def _ended(self, one: Holding) -> None:
+        if one.to_slack_ms:
+            self._held_less(one, Window(one.to_ms - one.to_slack_ms, one.to_ms))
+        if one.to_lag_ms:
+            after = Window(one.to_ms, one.to_ms + one.to_lag_ms)
+            started = one.running_ms is not None
+            for gpu_class in (*_RUNNING, *(() if started else (GpuClass.STARTING,))):
+                self._of_pod(one, after, gpu_class, one.devices)
+            self._less_free(one.node, after, one.devices)
 
     def take_nodes(self) -> None:
         """When nodes came, went, closed or lost cards."""
-        silences = self._nodes.silences()
+        scrapes = self._nodes.scrapes
         for node, states in self._nodes.states.items():
             for before, after in pairwise([None, *states, None]):
                 if before and after and before.to_ms == after.from_ms:
                     self._changed(node, before, after)
                     continue
                 if after and after.from_ms > self._nodes.present[0].from_ms:
-                    slack_ms = self._nodes.edge_slack_ms(after.from_ms, after.from_slack_ms)
-                    came = Window(after.from_ms - slack_ms, after.from_ms)
-                    self._add(node, came, _class_of_free(after), hi=after.cards)
+                    came_ms = scrapes.before(after.from_ms, after.from_slack_ms)
+                    self._perhaps_there(node, Window(came_ms, after.from_ms), after)
                 if before and before.to_ms < self._nodes.present[-1].to_ms:
-                    went = Window(before.to_ms - before.to_slack_ms, before.to_ms)
-                    self._add(node, went, _class_of_free(before), lo=-before.cards)
-                    until_ms = max((w.to_ms for w in silences if w.from_ms == before.to_ms), default=before.to_ms)
-                    self._add(node, Window(before.to_ms, until_ms), _class_of_free(before), hi=before.cards)
+                    seen_ms = before.to_ms - before.to_slack_ms
+                    self._less_free(node, Window(seen_ms, before.to_ms), before.cards)
+                    asked_ms = scrapes.after(seen_ms, before.to_slack_ms) or before.to_ms
+                    self._perhaps_there(node, Window(seen_ms, max(before.to_ms, asked_ms)), before)
 
-    def take_bridged(self, found: FreeTime) -> None:
-        """What was free on both sides of a silence: pods that nobody saw may have held it meanwhile."""
-        for at, state in enumerate(found.state):
-            if state.bridged:
-                piece = Window(int(found.from_ms[at]), int(found.from_ms[at]) + 1)
-                for gpu_class in (GpuClass.STARTING, *_RUNNING):
-                    self._add(found.node, piece, gpu_class, hi=int(found.gpu_ms[at]))
-                self._add(found.node, piece, found.gpu_class[at], lo=-int(found.gpu_ms[at]))
-
-    def take_bypassed(self, bypassed: Mapping[str, Sequence[Bypass]]) -> None:
-        """When free cards were active."""
-        for node, found in bypassed.items():
-            for one in found:
-                self._moved(node, one.window.from_ms, one.from_slack_ms, 1, GpuClass.BYPASSED)
-                self._moved(node, one.window.to_ms, one.to_slack_ms, -1, GpuClass.BYPASSED)
+    def _perhaps_there(self, node: str, span: Window, state: NodeState) -> None:
+        """A node may have been there in a span, and as it comes or goes it may have taken no work."""
+        for gpu_class in sorted({_class_of_free(state), GpuClass.NO_DEMAND, GpuClass.UNAVAILABLE}):
+            self._add(node, span, gpu_class, hi=state.cards)
 
     def _changed(self, node: str, before: NodeState, after: NodeState) -> None:
-        closed = _closed(after) - _closed(before)
-        if closed:
-            self._moved(node, after.from_ms, after.from_slack_ms, closed, GpuClass.UNAVAILABLE)
+        """Cards closed or opened up to the slack before it was seen; of several changes any may have come first."""
+        span = Window(after.from_ms - after.from_slack_ms, after.from_ms)
+        closed = [
+            _closed(replace(before, ready=ready, cordoned=cordoned, broken=broken))
+            for ready in {before.ready, after.ready}
+            for cordoned in {before.cordoned, after.cordoned}
+            for broken in {before.broken, after.broken}
+        ]
+        least, most = min(closed) - _closed(before), max(closed) - _closed(before)
+        if least or most:
+            self._add(node, span, GpuClass.UNAVAILABLE, lo=least, hi=most)
+            self._add(node, span, GpuClass.NO_DEMAND, hi=-least)
+            self._less_free(node, span, most, but=GpuClass.UNAVAILABLE)
 
     def _moved(self, node: str, at_ms: int, slack_ms: int, cards: int, gpu_class: GpuClass) -> None:
         """Cards went from unallocated into a class (or, negative, out of it) at an instant or up to slack before."""
@@ -104,20 +149,50 @@ class Slack:
         for one, change in ((gpu_class, cards), (GpuClass.NO_DEMAND, -cards)):
             self._add(node, span, one, lo=min(0, change), hi=max(0, change))
 
-    def _of_pod(self, holding: Holding, span: Window, gpu_class: GpuClass, *, lo: int = 0, hi: int = 0) -> None:
-        self._add(holding.node, span, gpu_class, lo=lo, hi=hi, holding=holding)
+    def _of_pod(self, holding: Holding, span: Window, gpu_class: GpuClass, devices: int) -> None:
+        """So many devices of a class may have been a pod's in a span."""
+        self._add(holding.node, span, gpu_class, hi=devices, holding=holding, bounded=_is_doubtful(span))
 
-    def _free_by(self, holding: Holding, span: Window, devices: int) -> None:
-        """So many devices more, or less, may have been free on the node of a holding."""
+    def _less_free(self, node: str, span: Window, cards: int, *, but: GpuClass | None = None) -> None:
+        """So many cards that are taken to be free may not have been, whatever class they are in."""
+        inside = span.cut(self._window)
+        found = self._free.get(node)
+        if inside is None or found is None or not cards:
+            return
+        low = int(np.searchsorted(found.to_ms, inside.from_ms, side="right"))
+        high = int(np.searchsorted(found.from_ms, inside.to_ms))
+        for at in range(low, high):
+            piece = Window(int(found.from_ms[at]), int(found.to_ms[at])).cut(inside)
+            if piece and found.gpu_class[at] is not but:
+                self._add(node, piece, found.gpu_class[at], lo=-cards, bounded=_is_doubtful(span))
+
+    def _held_less(self, holding: Holding, span: Window) -> None:
+        """The devices of a pod may have been free."""
         state = self._nodes.at(holding.node, span.to_ms - 1) or self._nodes.at(holding.node, span.from_ms)
         classes = {_class_of_free(state) if state else GpuClass.NO_DEMAND}
         if state and state.broken:
             classes.add(GpuClass.UNAVAILABLE)
+        classes.update(gpu_class for gpu_class, asked in self._asked.items() if any(span.cut(one) for one in asked))
+        if any(
+            one.window.from_ms - one.from_slack_ms <= span.to_ms and span.from_ms <= one.window.to_ms
+            for one in self._bypassed.get(holding.node, ())
+        ):
+            classes.add(GpuClass.BYPASSED)
+        # What is held when reading ends is no doubt, until it is read on.
+        doubtful = _is_doubtful(span) and holding.ending is not Ending.OPEN
         for gpu_class in sorted(classes):
-            self._add(holding.node, span, gpu_class, lo=min(0, devices), hi=max(0, devices))
+            self._add(holding.node, span, gpu_class, hi=holding.devices, bounded=doubtful)
 
     def _add(
-        self, node: str, span: Window, gpu_class: GpuClass, *, lo: int = 0, hi: int = 0, holding: Holding | None = None
+        self,
+        node: str,
+        span: Window,
+        gpu_class: GpuClass,
+        *,
+        lo: int = 0,
+        hi: int = 0,
+        holding: Holding | None = None,
+        bounded: bool = True,
     ) -> None:
         inside = span.cut(self._window)
         if inside is None:
@@ -131,7 +206,20 @@ class Slack:
             owner=holding.owner if holding else None,
             flavor=state.flavor if state else None,
             node=node,
+            bounded=bounded,
         )
+
+
+def _asked(waiting: Sequence[Waiting]) -> dict[GpuClass, list[Window]]:
+    """When anything waited for devices, by what a free device is then."""
+    pending = merge_windows(Window(one.from_ms, one.to_ms) for one in waiting if not one.suspended)
+    held_back = merge_windows(Window(one.from_ms, one.to_ms) for one in waiting if one.suspended)
+    return {GpuClass.FRAGMENTED: pending, GpuClass.UNEXPLAINED: pending, GpuClass.QUOTA_BLOCKED: held_back}
+
+
+def _is_doubtful(span: Window) -> bool:
+    """Whether an edge is less sure than the times that are printed."""
+    return span.length_ms > SECOND_MS
 
 
 def _closed(state: NodeState) -> int:

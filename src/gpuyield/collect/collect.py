@@ -171,6 +171,7 @@ class _DayReader:
             day=day_name(span.from_ms),
             measured=measured,
             observed=state.observed,
+            scrapes=state.scrapes,
             covered=Covered(
                 window=Window(from_ms, max(from_ms, to_ms)),
                 complete=span.from_ms == day.from_ms and to_ms == day.to_ms and not warnings,

@@ -18,9 +18,10 @@ import numpy.typing as npt
 from gpuyield.collect import runs
 from gpuyield.collect.activity import Card, Measured
 from gpuyield.collect.runs import Observed
+from gpuyield.collect.state import Scrapes
 from gpuyield.errors import SourceError
 from gpuyield.ledger import Columns, Ledger
-from gpuyield.ledger.tables import COVERAGE, RUNS, SAMPLES, SERIES
+from gpuyield.ledger.tables import COVERAGE, RUNS, SAMPLES, SCRAPES, SERIES
 from gpuyield.units import Window
 
 _Columns = dict[str, npt.NDArray[Any]]
@@ -49,6 +50,7 @@ class DayRead:
     day: str
     measured: Sequence[Measured]
     observed: Sequence[Observed]
+    scrapes: Scrapes
     covered: Covered
 
 
@@ -74,6 +76,7 @@ def write_day(ledger: Ledger, source: str, read: DayRead) -> None:
         return runs.to_columns(runs.merge(known, fresh_runs, gap_limit_ms=covered.gap_limit_ms))
 
     ledger.update_day(RUNS, read.day, united_runs)
+    ledger.update_day(SCRAPES, read.day, lambda old: _united_scrapes(old, read.scrapes))
     ledger.update_day(COVERAGE, read.day, lambda old: _united_coverage(old, source, covered))
 
 
@@ -117,6 +120,12 @@ def _united_samples(old: _Columns, fresh: _Columns, places: dict[int, int]) -> C
     told = np.unique(_moments(fresh, places))
     kept = ~np.isin(_moments(old, places), told)
     return {name: np.concatenate([old[name][kept], fresh[name]]) for name in SAMPLES.columns}
+
+
+def _united_scrapes(old: _Columns, fresh: Scrapes) -> Columns:
+    moments = {(target, at) for target, at in zip(old["target"].tolist(), old["ts_ms"].tolist(), strict=True)}
+    moments |= {(target, at) for target, found in fresh.items() for at in found.tolist()}
+    return {"target": [target for target, _ in moments], "ts_ms": [at for _, at in moments]}
 
 
 def _places(series: _Columns) -> dict[int, int]:

@@ -9,6 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
+import numpy as np
+import numpy.typing as npt
+
 from gpuyield.collect import names
 from gpuyield.collect.facts import (
     job_series,
@@ -29,6 +32,11 @@ from gpuyield.collect.runs import Observed
 from gpuyield.ledger.tables import RunKind
 from gpuyield.units import Window
 
+Instants = npt.NDArray[np.int64]
+
+Scrapes = dict[str, Instants]
+"""Moments at which a target (its `instance`) answered, in order."""
+
 
 @dataclass(slots=True)
 class State:
@@ -39,6 +47,8 @@ class State:
     """Nodes with devices."""
     used: dict[str, set[str]] = field(default_factory=dict)
     """Kind -> names of metrics that had samples."""
+    scrapes: Scrapes = field(default_factory=dict)
+    """When each target answered that tells of nodes or of requests."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +93,7 @@ def _read_nodes(question: Question, state: State) -> None:
     for wanted, series in _raw_of_each(question, names.NODE_DEVICE_NAMES):
         renamed = renamed or any("exported_node" in one.labels for one in series)
         found = list(node_devices(wanted, series))
+        _note_scrapes(state, series)
         state.nodes.update(one.key.node for one in found)
         _keep(state, wanted.name, found)
     label = "exported_node" if renamed else "node"
@@ -107,6 +118,7 @@ def _read_requests(question: Question, state: State) -> list[RawSeries]:
     everything: list[RawSeries] = []
     for wanted, series in _raw_of_each(question, names.REQUEST_NAMES):
         everything.extend(series)
+        _note_scrapes(state, series)
         _keep(state, wanted.name, requests_of(wanted, series))
     return everything
 
@@ -229,6 +241,15 @@ def _replicaset_owners(question: Question, owned: Iterable[RawSeries]) -> dict[t
                 key = (own_label(one.labels, "namespace"), one.labels.get("replicaset", ""))
                 tops[key] = max(tops.get(key, ("", "")), (kind, name))
     return tops
+
+
+def _note_scrapes(state: State, series: Iterable[RawSeries]) -> None:
+    by_target: dict[str, list[Instants]] = {}
+    for one in series:
+        by_target.setdefault(one.labels.get("instance", ""), []).append(one.ts_ms)
+    for target, parts in by_target.items():
+        known = state.scrapes.get(target)
+        state.scrapes[target] = np.unique(np.concatenate(parts if known is None else [*parts, known]))
 
 
 def _keep(state: State, name: str, observed: Iterable[Observed]) -> None:

@@ -6,7 +6,7 @@ again replaces it with the same rows.
 `samples` and `series` hold what cards measured. A series is one label set of one metric that an exporter
 printed; a card has several when its pod labels change. `runs` hold all that changes seldom (requests, phases,
 node facts): a run is a series that showed one value from its first sample to its last, with no two samples
-further apart than the gap limit.
+further apart than the gap limit. `scrapes` are the moments at which what became runs was sampled.
 """
 
 from __future__ import annotations
@@ -139,6 +139,10 @@ RUNS = Table(
 """`from_ms` and `to_ms` are the first and last sample (both inclusive, same UTC day); `interval_ms` is the median
 spacing of the series in that day (a lone sample: the metric's, else 60,000)."""
 
+SCRAPES = Table("scrapes", {"target": "text", "ts_ms": "int"}, ("target", "ts_ms"))
+"""Each moment at which a target that tells the cluster's state answered: between two of them lie the changes that
+only samples show."""
+
 COVERAGE = Table(
     "coverage",
     {
@@ -237,4 +241,4 @@ VERDICTS = Table(
 )
 """Results of checks, in the partition of the outcome's end (an orphan: of `decided_us`)."""
 
-ALL_TABLES = (SAMPLES, SERIES, RUNS, COVERAGE, PRICES, OUTCOMES, VERDICTS)
+ALL_TABLES = (SAMPLES, SERIES, RUNS, SCRAPES, COVERAGE, PRICES, OUTCOMES, VERDICTS)
