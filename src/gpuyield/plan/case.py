@@ -17,6 +17,7 @@ from gpuyield.plan.board import Board, Mode, Steps, Task, arrange
 from gpuyield.plan.budget import Budget
 from gpuyield.plan.exact import Answer, Settled, bound_tasks, settle
 from gpuyield.plan.impossible import Impossible, impossible_certificate, impossible_jobs
+from gpuyield.plan.learn import learn
 from gpuyield.plan.overload import Overload, forced_gpu_ms, forced_jobs, interval_certificate, tightest
 from gpuyield.plan.profile import NEVER, Profile, most_between, with_added
 from gpuyield.plan.prove import search_certificate
@@ -41,6 +42,8 @@ SETTLED_TASKS = 60
 SETTLE_WORK = 40_000
 QUICK_WORK = 5_000
 """What the exact lane may spend on one of many variants of a problem."""
+LEARN_SHARE = 2
+"""How much more than that learning from dead ends may spend."""
 TREE_NODES = 3_000
 TREE_WORK = 40_000
 
@@ -170,14 +173,15 @@ def _rule_schedules(case: Case, budget: Budget, manners: Sequence[Manner]) -> It
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A plan that meets all deadlines, or whether there is proven to be none (in one piece each)."""
+    """A plan that meets all deadlines, or whether there is proven to be none (in one piece each), and by what."""
 
     schedule: Schedule | None
     none_exists: bool = False
+    certificate: Certificate | None = None
 
 
 def find_plan(case: Case, budget: Budget, *, rules: bool = True, work: int = SETTLE_WORK) -> Finding:
-    """Look for a plan that meets all hard deadlines: list rules first, then the exact lane for small problems."""
+    """Look for a plan that meets all hard deadlines: list rules first, then the exact lanes for small problems."""
     if case.hard_impossible:
         return Finding(None, none_exists=True)
     if rules:
@@ -186,11 +190,23 @@ def find_plan(case: Case, budget: Budget, *, rules: bool = True, work: int = SET
             return Finding(schedule)
     tasks = bound_tasks(case.board, case.windows)
     if len(tasks) > SETTLED_TASKS:
-        return Finding(None)
+        return _learned(case, tasks, budget, work)
     found = settled(case, case.windows, tasks, budget, work)
     if found.answer is Answer.PLAN:
         return Finding(complete(case, found.placed))
+    if found.answer is Answer.OPEN:
+        return _learned(case, tasks, budget, work)
     return Finding(None, none_exists=found.answer is Answer.NONE)
+
+
+def _learned(case: Case, tasks: Sequence[int], budget: Budget, work: int) -> Finding:
+    """The same by learning from dead ends, which also proves that there is none."""
+    share = budget.share(LEARN_SHARE * work)
+    found = learn(case.board, case.steps, tasks, None, share)
+    budget.settle(share)
+    if found.answer is Answer.PLAN:
+        return Finding(complete(case, found.placed))
+    return Finding(None, none_exists=found.answer is Answer.NONE, certificate=found.certificate)
 
 
 def settled(case: Case, windows: Windows, tasks: Sequence[int], budget: Budget, work: int) -> Settled:
@@ -243,10 +259,10 @@ def worst_overload(case: Case) -> tuple[int, Overload] | None:
     return None if best is None else (best[1], best[0][1])
 
 
-def prove(case: Case, budget: Budget, *, known_none: bool | None = None, work: int = SETTLE_WORK) -> Certificate | None:
+def prove(case: Case, budget: Budget, *, known: Finding | None = None, work: int = SETTLE_WORK) -> Certificate | None:
     """A certificate that not all hard deadlines can be met; None where none was found.
 
-    `known_none` says what the exact lane already knows, None: it has not been asked.
+    `known` is what the exact lanes already know, None: they have not been asked.
     """
     if case.hard_impossible:
         return _impossible_certificate(case, budget)
@@ -259,9 +275,11 @@ def prove(case: Case, budget: Budget, *, known_none: bool | None = None, work: i
     wide = wide_gangs(case)
     if wide:
         return wide
-    if known_none is None:
-        known_none = find_plan(case, budget, rules=False, work=work).none_exists
-    return search_tree(case, budget) if known_none else None
+    if known is None:
+        known = find_plan(case, budget, rules=False, work=work)
+    if known.certificate is not None or not known.none_exists:
+        return known.certificate
+    return search_tree(case, budget) or _learned(case, bound_tasks(case.board, case.windows), budget, work).certificate
 
 
 def _impossible_certificate(case: Case, budget: Budget) -> Certificate | None:

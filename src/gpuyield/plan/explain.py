@@ -135,6 +135,10 @@ def _why_infeasible(case: Case, certificate: Certificate, clock: Clock) -> list[
         case "search":
             proof = f"a proof of {len(certificate['branches'])} steps that verify replays"
             return [f"Every order of these jobs was tried, and none meets all deadlines ({proof})."]
+        case "lemmas":
+            names = certificate["jobs"]
+            proof = f"a proof of {plural(len(certificate['lemmas']), 'step')} that verify checks"
+            return [f"{named(names)} cannot all meet their deadlines, however they are placed ({proof})."]
     return []
 
 

@@ -28,6 +28,8 @@ from gpuyield.plan.schedule import Placement, Schedule, meets_all
 PLENTY = 1 << 40
 """More of a resource than any set of jobs of a problem can hold at once."""
 LEVEL_WORK_PER_JOB = 8
+CLOSED_TASKS = 400
+"""Beyond so many jobs with a deadline it is not tried to meet the floor."""
 
 
 def fewest(case: Case, resource: int, known: Sequence[Schedule], budget: Budget, *, chosen: bool = False) -> GpuNeed:
@@ -204,7 +206,7 @@ def _closed(
     case: Case, resource: int, floor: int, certificate: Certificate | None, best: _Found, budget: Budget
 ) -> tuple[int, Certificate | None, _Found]:
     """For small problems: one less at a time, until a plan is on the floor or one less is proven not to be enough."""
-    if len(bound_tasks(case.board, case.windows)) > SETTLED_TASKS:
+    if len(bound_tasks(case.board, case.windows)) > CLOSED_TASKS:
         return floor, certificate, best
     while best[0] > floor:
         trial = case.with_steps(resource, constant(case.steps[resource], best[0] - 1))
@@ -213,7 +215,7 @@ def _closed(
             best = (peak_of(found.schedule, resource), trial.runs(found.schedule))
             continue
         if found.none_exists and not trial.hard_impossible:
-            tree = search_tree(trial, budget)
+            tree = found.certificate or search_tree(trial, budget)
             if tree is not None:
                 return best[0], tree, best
         return floor, certificate, best

@@ -65,16 +65,18 @@ def make_plan(
     should_stop: Callable[[], bool] = never,
     prices: Mapping[str, Decimal] | None = None,
     advise: bool = True,
+    start_from: Mapping[str, Run] | None = None,
 ) -> Plan:
     """The best plan found, what is proven about it, and what would make it fit.
 
     `work` bounds the search in placements of a job; `should_stop` is a cap from outside (a clock). `prices` per unit
-    of a resource and hour are needed for objective cheapest. Without `advise` no relaxations are looked for.
+    of a resource and hour are needed for objective cheapest. Without `advise` no relaxations are looked for. The plan
+    is never worse than `start_from`, runs that keep to the problem, and is that one unless a better one is found.
 
     Raises:
         PlanError: The problem cannot be built: all that is wrong with it.
     """
-    return _Maker(problem, seed, Budget(work, should_stop), prices).plan(advise=advise)
+    return _Maker(problem, seed, Budget(work, should_stop), prices, start_from).plan(advise=advise)
 
 
 @dataclass(slots=True)
@@ -87,7 +89,14 @@ class _Known:
 
 
 class _Maker:
-    def __init__(self, problem: Problem, seed: int, budget: Budget, prices: Mapping[str, Decimal] | None) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        seed: int,
+        budget: Budget,
+        prices: Mapping[str, Decimal] | None,
+        start_from: Mapping[str, Run] | None,
+    ) -> None:
         self.given = Case.of(problem)
         self.problem, self.seed, self.budget, self.prices = problem, seed, budget, prices
         self.chosen: int | None = None
@@ -98,6 +107,7 @@ class _Maker:
         self.costs = None
         if problem.objective is PlanObjective.CHEAPEST:
             self.costs = run_costs(self.given, prices or {})
+        self.start = None if start_from is None else self._schedule(start_from)
 
     def plan(self, *, advise: bool) -> Plan:
         known = self._look()
@@ -138,6 +148,8 @@ class _Maker:
         """List rules, then a proof that is cheap, then the exact lane, then whatever improves."""
         case = self.case
         known = _Known(self._best_by_rule())
+        if self.start is not None and self._worth(self.start) >= self._worth(known.schedule):
+            known.schedule = self.start
         if meets_all(case.board, known.schedule):
             return self._polished(known)
         if case.hard_impossible:
@@ -148,7 +160,7 @@ class _Maker:
                 known.schedule = found.schedule
                 return self._polished(known)
             known.none_exists = found.none_exists
-            known.certificate = prove(case, self.budget, known_none=found.none_exists)
+            known.certificate = prove(case, self.budget, known=found)
         return known
 
     def _best_by_rule(self) -> Schedule:

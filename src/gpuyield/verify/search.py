@@ -36,7 +36,7 @@ def check(stated: dict[str, Any], question: Question) -> None:
         raise Refused(f"A search has 1 to {MOST_NODES} nodes, this one {len(nodes)}.")
     if len(nodes) * len(question.problem.jobs) > _MOST_WORK:
         raise Refused("The search is too large to be replayed: nodes x jobs exceed 40,000,000.")
-    waiting = [_State(frame=_root(stated, question), decided=frozenset(), missed=Fraction(0))]
+    waiting = [_State(frame=root_frame(stated, question), decided=frozenset(), missed=Fraction(0))]
     for at, entry in enumerate(nodes):
         if not waiting:
             raise Refused(f"branches[{at}] follows a tree that is already closed.")
@@ -132,7 +132,8 @@ def timed_weight(problem: Problem) -> Fraction:
     return sum((job.weight for job in problem.jobs.values() if job.is_timed), start=Fraction(0))
 
 
-def _root(stated: dict[str, Any], question: Question) -> Frame:
+def root_frame(stated: dict[str, Any], question: Question) -> Frame:
+    """What must hold before any decision, on the grid that the certificate states."""
     grid_ms = whole(stated.get("grid_ms", 1), "grid_ms", low=1)
     problem = question.problem
     if grid_ms > 1:
