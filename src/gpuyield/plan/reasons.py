@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from zoneinfo import ZoneInfo
 
+from gpuyield.model.plan import Run
 from gpuyield.plan.board import is_gpu
 from gpuyield.plan.events import Cancelled, CapacityChanged, Event, Finished, Prolonged
 from gpuyield.plan.explain import Clock
@@ -65,6 +66,10 @@ class Reasons:
 
     def moved(self, old: Placement, new: Placement | None, cause: str) -> str:
         """The whole sentence."""
+        return self.rerun(old.run(), None if new is None else new.run(), cause)
+
+    def rerun(self, old: Run, new: Run | None, cause: str) -> str:
+        """The whole sentence, of runs."""
         if new is None:
             return f"It loses its place at {self.clock.say(old.start_ms)}: {cause}."
         if new.start_ms == old.start_ms:

@@ -172,11 +172,15 @@ class _Replan:
             self._put_fixed(name)
 
     def _put_fixed(self, name: str) -> None:
+        """Where it is fixed, if that is still to come, in time, and there is room."""
         task = self.tasks[name]
         start = task.fixed_ms
-        assert start is not None
+        if start is None or start < self.live.head(name):
+            return
         for mode in task.modes:
-            if start >= self.now and self.live.profile.fits(mode.demand, start, start + mode.duration_ms):
+            end = start + mode.duration_ms
+            in_time = task.deadline_ms is None or end <= task.deadline_ms
+            if in_time and self.live.profile.fits(mode.demand, start, end):
                 self.live.put(name, Placement(mode, start))
                 return
 
