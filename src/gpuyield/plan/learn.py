@@ -62,9 +62,9 @@ class Table:
 def learn(board: Board, steps: Sequence[Steps], tasks: Sequence[int], hint: Schedule | None, budget: Budget) -> Learned:
     """Search the given tasks until there is an answer or the budget is spent."""
     table = table_of(board, steps, tasks)
-    if table is None or not table.tasks or len(table.tasks) > MOST_TASKS:
+    if table is None or len(table.tasks) > MOST_TASKS:
         return Learned(Answer.OPEN, {})
-    search = search_of(board, steps, table, hint)
+    search = search_of(board, steps, table, hint, min(MOST_LEMMAS, budget.left // WORK_PER_CONFLICT + 1_000))
     run: Callable[[Search, int], None] = kernel.run
     while search.n[kernel.ANSWER] == kernel.OPEN:
         if not budget.spend(BATCH * WORK_PER_CONFLICT):
@@ -120,8 +120,8 @@ def table_of(board: Board, steps: Sequence[Steps], tasks: Sequence[int]) -> Tabl
     )
 
 
-def search_of(board: Board, steps: Sequence[Steps], table: Table, hint: Schedule | None) -> Search:
-    """The arrays of a search that has not begun."""
+def search_of(board: Board, steps: Sequence[Steps], table: Table, hint: Schedule | None, conflicts: int) -> Search:
+    """The arrays of a search that has not begun, with room for so many conflicts."""
     count = len(table.tasks)
     place = {at: number for number, at in enumerate(table.tasks)}
     caps = [most_between(one, 0, 1 << 62) for one in steps]
@@ -142,7 +142,8 @@ def search_of(board: Board, steps: Sequence[Steps], table: Table, hint: Schedule
     events = 200 * count + 20_000
     trail = _zeros(events, 12)
     trail[:, kernel.NEED] = kernel.UNSET
-    hints = MOST_LEMMAS * HINTS
+    lemmas = conflicts + 20 * count
+    hints = lemmas * HINTS
     return Search(
         n=scalars,
         tasks=np.concatenate([table.durations[:, None], _wishes(table, hint)[:, None], table.demands], axis=1),
@@ -155,10 +156,10 @@ def search_of(board: Board, steps: Sequence[Steps], table: Table, hint: Schedule
         trail=trail,
         levels=_zeros(2 * count + 8, 2),
         pool=_zeros(400 * count + 100_000),
-        lemmas=_zeros(MOST_LEMMAS + 2, 4),
-        literals=_zeros(MOST_LEMMAS * LITERALS + 8_192, 2),
+        lemmas=_zeros(lemmas + 2, 4),
+        literals=_zeros(lemmas * LITERALS + 8_192, 2),
         hints=_zeros(hints + 32_768),
-        watches=_zeros(2 * MOST_LEMMAS + 4, 2),
+        watches=_zeros(2 * lemmas + 4, 2),
         facts=_zeros(hints + 16_384, 4),
         fact_tasks=_zeros(8 * hints + 131_072),
         scratch=_zeros(events + sum(len(one) for one in bases), 5),
