@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple  # JSON values
 
 _FAULT = re.compile(rb"\[\[fault:([a-z0-9_]+)(?::(\d+))?\]\]")
+_TAG = re.compile(rb"\[\[tag:([A-Za-z0-9_.-]{1,40})\]\]")
 _RIGHT = re.compile(rb"\[\[answer:([^\[\]]{1,200})\]\]")
 
 
@@ -47,7 +48,7 @@ class Fault(StrEnum):
     CUT = "cut"
     """Half of the tokens, then the connection is closed."""
     DONE_THEN_LATE = "done_then_late"
-    """Bytes after `[DONE]`."""
+    """Bytes after `[DONE]`, and more after the end of the message."""
     HANGS_AFTER_DONE = "hangs_after_done"
     EMPTY = "empty"
     BROKEN_JSON = "broken_json"
@@ -109,6 +110,12 @@ def wished(body: bytes) -> Wish:
     if found is None or found[1].decode() not in set(Fault):
         return Wish(Fault.NONE)
     return Wish(Fault(found[1].decode()), int(found[2] or 1))
+
+
+def tag_of(body: bytes) -> str:
+    """The name that a request gives itself for the log: `[[tag:NAME]]`."""
+    found = _TAG.search(body)
+    return found[1].decode() if found else ""
 
 
 def right_answer(body: bytes) -> str:
@@ -221,11 +228,13 @@ def _framed(texts: Sequence[tuple[int, bytes]], wish: Wish) -> Script:
     parts[0] = replace(parts[0], data=begin + parts[0].data)
     last = parts[-1].token
     unended = fault in (Fault.CUT, Fault.STALLS, Fault.WRONG_CHUNK, Fault.HANGS_AFTER_DONE)
+    if fault is Fault.DONE_THEN_LATE:
+        parts.append(Part(-1, b"7\r\nlate!\n\n\r\n", pause=True))
     if chunked and not unended:
         trailer = b"X-Checksum: 7\r\n" if fault is Fault.TRAILERS else b""
         parts.append(Part(last, b"0\r\n" + trailer + b"\r\n", pause=fault is Fault.DONE_THEN_LATE))
     if fault is Fault.DONE_THEN_LATE:
-        parts.append(Part(last, b"7\r\nlate!!!\r\n0\r\n\r\n", pause=True))
+        parts.append(Part(-1, b"7\r\nlate!!!\r\n0\r\n\r\n", pause=True))
     if fault is Fault.SPLIT:
         parts = _split(parts, wish.number)
     closes = fault in (Fault.CUT, Fault.NOT_CHUNKED, Fault.CLOSES_IDLE, Fault.WRONG_CHUNK)

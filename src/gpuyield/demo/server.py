@@ -26,6 +26,7 @@ from gpuyield.demo.answers import (
     error,
     plain,
     right_answer,
+    tag_of,
     whole,
     wished,
     write_answer,
@@ -54,7 +55,10 @@ class DoubleSettings:
 
 @dataclass(slots=True)
 class LogRow:
-    """What really happened to a request, in nanoseconds of the monotonic clock; -1: it did not."""
+    """What really happened to a request, in nanoseconds of the monotonic clock; -1: it did not.
+
+    `first_ns` and `last_ns` are when the first and the last token were written.
+    """
 
     arrived_ns: int
     begun_ns: int = -1
@@ -62,6 +66,7 @@ class LogRow:
     last_ns: int = -1
     tokens: int = 0
     fault: str = ""
+    tag: str = ""
 
 
 class Double:
@@ -266,7 +271,8 @@ class _Answering:
         self._double = double
         self._asked = asked
         self._wish = double.wish_of(body)
-        self._row = LogRow(arrived_ns=arrived_ns, fault="" if self._wish.fault is Fault.NONE else self._wish.fault)
+        fault = "" if self._wish.fault is Fault.NONE else str(self._wish.fault)
+        self._row = LogRow(arrived_ns=arrived_ns, fault=fault, tag=tag_of(body))
         self._served = Served(
             arrived_ns=arrived_ns,
             prompt_tokens=asked.prompt_tokens,
@@ -325,14 +331,15 @@ class _Answering:
             out.clear()
 
     def _tell(self, part: Part, now_ns: int) -> None:
-        if part.token >= 0:
-            row = self._row
-            if row.first_ns < 0:
-                row.first_ns = now_ns
-                self._double.counted.first_s.see((now_ns - row.arrived_ns) / 1e9)
-            row.last_ns = now_ns
-            self._double.counted.generated_tokens += max(0, part.token + 1 - row.tokens)
-            row.tokens = max(row.tokens, part.token + 1)
+        row = self._row
+        if part.token < row.tokens:
+            return
+        if row.first_ns < 0:
+            row.first_ns = now_ns
+            self._double.counted.first_s.see((now_ns - row.arrived_ns) / 1e9)
+        row.last_ns = now_ns
+        self._double.counted.generated_tokens += part.token + 1 - row.tokens
+        row.tokens = part.token + 1
 
     def _at_ns(self, part: Part) -> int:
         if part.token < 0 or self._served.begun_ns < 0:

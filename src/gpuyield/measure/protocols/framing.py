@@ -14,6 +14,7 @@ from itertools import accumulate
 
 LARGEST_HEAD = 64 * 1024
 LARGEST_RESPONSE = 256 * 2**20
+_STATUS_LINE = re.compile(rb"HTTP/1\.[01] [1-5][0-9][0-9](?: |$)")
 _HEX_SIZE = re.compile(rb"[0-9a-fA-F]{1,15}[ \t]*(;[^\r\n]*)?", re.DOTALL)
 _LENGTH = re.compile(rb"\r\ncontent-length:[ \t]*([^\r\n]*?)[ \t]*\r\n", re.IGNORECASE)
 _SIZES = {b"%x" % size: size for size in range(1, 4096)}
@@ -91,8 +92,10 @@ def read_head(raw: bytes) -> Head | None:
 
 def _head(text: bytes, size: int) -> Head:
     line = text[: text.find(b"\r\n")]
-    if not line.startswith(b"HTTP/1.") or not line[9:12].isdigit() or line[8:9] != b" ":
+    if not _STATUS_LINE.match(line):
         raise BrokenFraming("the answer is not HTTP/1.1")
+    if text.count(b"\n") != text.count(b"\r\n"):
+        raise BrokenFraming("a line of the head does not end as it must")
     lowered = text.lower()
     length: int | None = None
     lengths = set(_LENGTH.findall(text))
@@ -162,14 +165,6 @@ class ChunkScan:
         self.at = at
         return self.ended
 
-    def rest(self, raw: bytes) -> tuple[int, int] | None:
-        """Begin and end of the data of a chunk that is not whole."""
-        line_end = raw.find(b"\r\n", self.at)
-        if self.trailing or line_end < 0 or line_end + 2 >= len(raw):
-            return None
-        end = min(len(raw), line_end + 2 + _chunk_size(raw[self.at : line_end]))
-        return (line_end + 2, end)
-
 
 def _chunk_size(line: bytes) -> int:
     if not _HEX_SIZE.fullmatch(line):
@@ -222,7 +217,7 @@ class Body:
 
 
 def read_body(response: Response) -> Body | None:
-    """The body as far as it came; None when not even the head is whole.
+    """The body as far as it came, in whole chunks where it is chunked; None when not even the head is whole.
 
     Raises:
         BrokenFraming: What came breaks HTTP/1.1.
@@ -237,8 +232,6 @@ def read_body(response: Response) -> Body | None:
         scan = ChunkScan(head.size)
         whole = scan.feed(raw)
         pieces = scan.pieces
-        if not whole and (rest := scan.rest(raw)):
-            pieces.append(rest)
         content = b"".join([raw[begin:end] for begin, end in pieces])
         surplus = len(raw) - scan.at if whole else 0
     elif head.length is not None:

@@ -61,13 +61,13 @@ class Decoder(Generic[_Event]):
     def answer(self, content: bytes) -> _Event | None:
         """An answer that is not streamed; None when it is not of the protocol."""
         try:
-            return self._one.decode(content)
+            return self._one.decode(_utf8(content))
         except _UNREADABLE:
             return None
 
     def _decode(self, data: Sequence[bytes]) -> tuple[list[_Event], bool]:
         try:
-            events = self._many.decode(b"[" + b",".join(data) + b"]")
+            events = self._many.decode(_utf8(b"[" + b",".join(data) + b"]"))
         except _UNREADABLE:
             pass
         else:
@@ -117,6 +117,13 @@ def conclude(
     if not reading.reads:
         return reading.fail(ResponseStatus.MALFORMED, "the answer is empty")
     return reading
+
+
+def _utf8(content: bytes) -> bytes:
+    """The content, which the decoder does not check where it skips."""
+    if not content.isascii():
+        content.decode()
+    return content
 
 
 def count(value: object) -> int:

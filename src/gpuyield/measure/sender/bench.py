@@ -82,6 +82,8 @@ class LiveBench:
         """Prompt tokens by the server's count, of the last run; -1 where unknown."""
         self.connections = 0
         """Connections opened during the last run, because none was idle."""
+        self.started_ns = 0
+        """The instant of the monotonic clock from which the last run's times count."""
 
     def __enter__(self) -> Self:
         self._workers.__enter__()
@@ -123,6 +125,7 @@ class LiveBench:
             for place in range(number)
         ]
         sent = self._workers.run(parts, watch)
+        self.started_ns = sent.started_ns
         if sent.interrupted is not None:
             raise sent.interrupted
         if aborter.why:

@@ -39,8 +39,8 @@ class Sent:
     """What the workers brought, None of one that died; `interrupted`: somebody stopped it."""
 
     rows: Sequence[Rows | None]
+    started_ns: int
     interrupted: BaseException | None = None
-    stopped: bool = False
 
 
 class Workers:
@@ -127,7 +127,7 @@ class Workers:
             except BaseException as err:
                 interrupted = interrupted or err
                 stop_by_s = self._stop(running)
-        return Sent(rows=rows, interrupted=interrupted, stopped=stop_by_s != float("inf"))
+        return Sent(rows=rows, started_ns=start_ns, interrupted=interrupted)
 
     def _stop(self, running: Iterable[Pipe]) -> float:
         for pipe in running:
