@@ -1,0 +1,87 @@
+"""Two lanes for one source: compiled by numba, or as plain Python where numba is missing or few jobs do not need it.
+
+Both give identical arrays. Compiled code is kept in a folder that the edge names (`keep_in`), one per version of the
+source; without one, or where nothing can be written, each process compiles for itself.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from types import FunctionType
+from typing import Any, TypeAlias  # numba's compiled functions have no types.
+
+from gpuyield.plan.kernel.fit import FIT
+from gpuyield.plan.kernel.levels import LEVELS
+from gpuyield.plan.kernel.repair import REPAIR
+from gpuyield.plan.kernel.serial import SERIAL
+from gpuyield.plan.kernel.tariff import TARIFF
+
+Lane: TypeAlias = dict[str, Callable[..., Any]]
+
+SOURCES: tuple[Any, ...] = (*FIT, *SERIAL, *LEVELS, *REPAIR, *TARIFF)
+"""Every function of the kernel, behind those that it calls."""
+
+_log = logging.getLogger(__name__)
+_kept: list[Path] = []
+
+
+def keep_in(folder: Path) -> None:
+    """Keep compiled code in this folder, which only its owner may write: what lies in it is run.
+
+    To be said before the first plan of a process.
+    """
+    _kept[:] = [folder]
+
+
+@cache
+def plain() -> Lane:
+    """The source as it stands."""
+    return _bound(lambda function: function)
+
+
+@cache
+def compiled() -> Lane:
+    """The source compiled; as it stands where numba is missing."""
+    try:
+        from numba import config, njit
+    except ImportError:
+        _log.warning("numba is missing: large problems are planned slowly.")
+        return plain()
+    if _kept:
+        config.CACHE_DIR = str(_kept[0] / _version())  # type: ignore[attr-defined]
+
+    def compile_one(function: FunctionType) -> Callable[..., Any]:
+        if _kept:
+            try:
+                return njit(cache=True)(function)
+            except (RuntimeError, OSError):
+                _log.debug("compiled code is not kept", exc_info=True)
+                _kept.clear()
+        return njit(function)
+
+    return _bound(compile_one)
+
+
+def _bound(wrap: Callable[[FunctionType], Callable[..., Any]]) -> Lane:
+    """The functions, each calling the others of its own lane."""
+    lane: Lane = {}
+    for source in SOURCES:
+        twin = FunctionType(source.__code__, {**source.__globals__, **lane}, source.__name__, source.__defaults__)
+        twin.__qualname__ = source.__qualname__
+        lane[source.__name__] = wrap(twin)
+    return lane
+
+
+def _version() -> str:
+    said = hashlib.sha256()
+    for source in SOURCES:
+        code = source.__code__
+        said.update(code.co_code)
+        said.update(
+            repr((code.co_name, code.co_names, [one for one in code.co_consts if not hasattr(one, "co_code")])).encode()
+        )
+    return said.hexdigest()[:16]
