@@ -81,7 +81,8 @@ class GpuNeed:
     """What one GPU resource has to hold: None where it was not computed or does not exist.
 
     `needed` is the fewest constant amount for which a plan meeting all deadlines is known; `witness` are the runs
-    of that plan. `lower_bound` is proven, by `certificate` where it is above 0.
+    of that plan. `lower_bound` is proven, by `certificate` where it is above 0. `said` is what a solver says is the
+    least, which proves nothing.
     """
 
     resource: str
@@ -90,6 +91,7 @@ class GpuNeed:
     lower_bound: int | None
     witness: Mapping[str, Run] = field(default_factory=dict)
     certificate: Certificate | None = None
+    said: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,6 +19,7 @@ from gpuyield.plan.case import (
     search_tree,
     wide_gangs,
 )
+from gpuyield.plan.cpsat import Aim, Question, ask
 from gpuyield.plan.exact import bound_tasks
 from gpuyield.plan.level import Movable, level, peak
 from gpuyield.plan.overload import forced_jobs, interval_certificate, tightest
@@ -52,6 +53,10 @@ def fewest(case: Case, resource: int, known: Sequence[Schedule], budget: Budget,
     best = _searched(case, roomy, resource, floor, best, budget)
     if best is not None:
         floor, certificate, best = _closed(case, resource, floor, certificate, best, budget)
+    said = None
+    if best is not None and best[0] > floor and chosen:
+        best, said = _asked(case, resource, floor, best, budget)
+        floor, certificate, best = _closed(case, resource, floor, certificate, best, budget)
     return GpuNeed(
         resource=name,
         available=available,
@@ -59,7 +64,26 @@ def fewest(case: Case, resource: int, known: Sequence[Schedule], budget: Budget,
         lower_bound=floor,
         witness={} if best is None else best[1],
         certificate=certificate,
+        said=said,
     )
+
+
+def _asked(case: Case, resource: int, floor: int, best: _Found, budget: Budget) -> tuple[_Found, int | None]:
+    """Fewer, where the solver finds them, and what it says is the least."""
+    modes = [{mode.shape: mode for mode in task.modes} for task in case.board.tasks]
+    rows = [
+        None if (run := best[1].get(task.job.id)) is None else Placement(modes[at][run.shape], run.start_ms, run.parts)
+        for at, task in enumerate(case.board.tasks)
+    ]
+    share = budget.share(budget.left // 2)
+    word = ask(case, Question(aim=Aim.FEWEST, resource=resource, floor=floor), Schedule(rows), share)
+    budget.settle(share)
+    found = word.schedule
+    if found is not None and meets_all(case.board, found) and not found.missing():
+        height = peak_of(found, resource)
+        if height < best[0]:
+            best = (height, case.runs(found))
+    return best, int(word.bound) if word.is_best and word.bound is not None else None
 
 
 _Found = tuple[int, Mapping[str, Run]]
@@ -151,6 +175,9 @@ def peak_of(schedule: Schedule, resource: int) -> int:
 def _levelled(roomy: Case, resource: int, floor: int, best: _Found | None, budget: Budget) -> _Found | None:
     """A plan by levelling, where every job is free to move alone: one shape, one resource, no precedence."""
     board = roomy.board
+    if is_large(roomy):
+        found = levelled_on(roomy, resource, floor, seed, budget, patience)
+        return best if found is None else _best_known(roomy, resource, [found], best)
     tasks = [task for task in board.tasks if task.fixed_ms is None]
     simple = (
         len(tasks) == len(board.tasks)

@@ -29,11 +29,13 @@ from gpuyield.plan.fewest import PLENTY, fewest, peak_of
 from gpuyield.plan.impossible import chain_heads
 from gpuyield.plan.improve import squeaky_wheel
 from gpuyield.plan.neighbours import replaced_nearby
+from gpuyield.plan.large import improved, is_large
 from gpuyield.plan.objective import (
     chosen_resource,
     makespan_objective,
     on_time_objective,
     on_time_shares,
+    priced,
     run_costs,
     shorten,
     unlimited,
@@ -41,6 +43,7 @@ from gpuyield.plan.objective import (
 from gpuyield.plan.profile import NEVER
 from gpuyield.plan.relax import relaxations
 from gpuyield.plan.schedule import Manner, Merit, Placement, Schedule, ShapeChoice, meets_all, merit_of
+from gpuyield.plan.solver import Solver, said_of_amount
 from gpuyield.plan.subsets import least_missed
 from gpuyield.plan.weigh import weight_certificate
 
@@ -107,6 +110,7 @@ class _Maker:
         self.costs = None
         if problem.objective is PlanObjective.CHEAPEST:
             self.costs = run_costs(self.given, prices or {})
+        self.solver = Solver(self.case, seed, budget)
         self.start = None if start_from is None else self._schedule(start_from)
 
     def plan(self, *, advise: bool) -> Plan:
@@ -134,7 +138,7 @@ class _Maker:
             gpus=tuple(needs),
             on_time=on_time_shares(self.case.board, known.schedule),
             certificate=known.certificate if status is PlanStatus.INFEASIBLE else None,
-            proof=self._proof(known, status),
+            proof=self._proof(known, status, objective, needs),
             explanation=explain(
                 self.case, known.schedule, statuses, status, known.certificate, needs, relaxed, at_once
             ),
@@ -159,6 +163,10 @@ class _Maker:
             if found.schedule is not None:
                 known.schedule = found.schedule
                 return self._polished(known)
+            if not found.none_exists:
+                known.schedule = self.solver.deadlines(known.schedule)
+                if meets_all(case.board, known.schedule):
+                    return self._polished(known)
             known.none_exists = found.none_exists
             known.certificate = prove(case, self.budget, known=found)
         return known
@@ -199,6 +207,7 @@ class _Maker:
         """All deadlines are met: now the objective."""
         if self.problem.objective is PlanObjective.MAKESPAN:
             known.schedule = shorten(self.case, known.schedule, self.budget)
+            known.schedule = self.solver.makespan(known.schedule, self._merit)
         elif any(
             task.due_ms is not None and one is not None and one.end_ms > task.due_ms
             for task, one in zip(self.case.board.tasks, known.schedule.placed, strict=True)
@@ -206,10 +215,17 @@ class _Maker:
             self._improve(known)
         if self.costs is not None:
             known.schedule = cheaper(self.case, self.costs, known.schedule, self.budget)
+            known.schedule = self.solver.cheapest(known.schedule, self._merit, self.costs)
         return known
 
     def _improve(self, known: _Known) -> None:
         """More weight on time: all that can be missed is tried for few jobs, else late ones are placed anew."""
+        if is_large(self.case):
+            sure = known.certificate is not None
+            better = improved(self.case, known.schedule, self.seed, self.budget, sure=sure)
+            if self._merit(better) > self._merit(known.schedule):
+                known.schedule = better
+            return
         least = least_missed(self.case, known.schedule, self.budget)
         if least is not None:
             if self._merit(least) > self._merit(known.schedule):
@@ -225,6 +241,7 @@ class _Maker:
         self.budget.settle(share)
         if self._merit(better) > self._merit(known.schedule):
             known.schedule = better
+        known.schedule = self.solver.on_time(known.schedule, self._merit)
 
     def _manners(self) -> Sequence[Manner]:
         if self.costs is not None:
@@ -307,7 +324,9 @@ class _Maker:
             return objective
         all_met = meets_all(self.case.board, known.schedule)
         tree = weight_certificate(self.case, objective.value, all_met, self.budget)
-        return objective if tree is None else replace(objective, bound=objective.value, certificate=tree)
+        if tree is not None:
+            return replace(objective, bound=objective.value, certificate=tree)
+        return priced(self.case, objective, known.schedule, self.budget)
 
     def _status(self, known: _Known, objective: ObjectiveValue) -> PlanStatus:
         if meets_all(self.case.board, known.schedule):
@@ -315,11 +334,18 @@ class _Maker:
             return PlanStatus.OPTIMAL if closed else PlanStatus.FEASIBLE
         return PlanStatus.UNKNOWN if known.certificate is None else PlanStatus.INFEASIBLE
 
-    def _proof(self, known: _Known, status: PlanStatus) -> Proof | None:
+    def _proof(
+        self, known: _Known, status: PlanStatus, objective: ObjectiveValue, needs: Sequence[GpuNeed]
+    ) -> Proof | None:
         paused = any(task.job.restart_ms is not None for task in self.case.board.tasks)
         if status is PlanStatus.UNKNOWN and known.none_exists and not paused:
             return Proof(by="gpuyield-exact", claim="infeasible")
-        return None
+        word = said_of_amount(needs[0]) if self.chosen is not None else self.solver.proof
+        if word is None or status is PlanStatus.OPTIMAL:
+            return None
+        if word.claim == "infeasible":
+            return word if status is PlanStatus.UNKNOWN else None
+        return word if word.bound == objective.value else None
 
     def _stopped(self, status: PlanStatus) -> StoppedBecause:
         if self.budget.stopped is StoppedBecause.TIME:
