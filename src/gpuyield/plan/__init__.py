@@ -1,7 +1,17 @@
 """When each job runs, or why that is impossible, and the fewest GPUs: search, bounds, certificates."""
 
+from gpuyield.plan.continued import continue_plan
 from gpuyield.plan.document import plan_document, plan_inputs
 from gpuyield.plan.make import DEFAULT_WORK, make_plan
 from gpuyield.plan.observed import observed_table
+from gpuyield.plan.outlook import with_outlook
 
-__all__ = ["DEFAULT_WORK", "make_plan", "observed_table", "plan_document", "plan_inputs"]
+__all__ = [
+    "DEFAULT_WORK",
+    "continue_plan",
+    "make_plan",
+    "observed_table",
+    "plan_document",
+    "plan_inputs",
+    "with_outlook",
+]

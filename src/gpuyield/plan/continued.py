@@ -18,6 +18,9 @@ from gpuyield.plan.reasons import Reasons
 from gpuyield.plan.replan import replan
 from gpuyield.plan.standing import Standing, profile_of
 
+BEFORE_ALL_MS = -1
+"""Nothing that is planned has started yet; what runs already is fixed."""
+
 CHANGE_WORK = 5_000
 """Placements that changing the old plan may try."""
 
@@ -40,8 +43,8 @@ def continue_plan(
     """
     jobs = {job.id: job for job in problem.jobs}
     kept = {name: run for name, run in old.items() if name in jobs and _is_kept(jobs[name], run)}
-    standing = Standing.of(problem, kept)
-    found = replan(standing, [], now_ms=0, freeze_ms=0, work=CHANGE_WORK)
+    standing = Standing.of(problem, kept, now_ms=BEFORE_ALL_MS)
+    found = replan(standing, [], now_ms=BEFORE_ALL_MS, freeze_ms=0, work=CHANGE_WORK, bring_forward=True)
     over = {name: run for name, run in kept.items() if name not in found.standing.tasks}
     runs = {**over, **found.standing.runs()}
     profile = profile_of(standing.steps, found.standing.placed.values(), 0)
@@ -50,7 +53,7 @@ def continue_plan(
         problem, seed=seed, work=work, should_stop=should_stop, prices=prices, start_from=runs if fits else None
     )
     causes = {move.job: move.why for move in found.moves if move.after is not None}
-    reasons = Reasons.of(standing, standing, [])
+    reasons = Reasons.of(standing, [])
     return replace(plan, jobs=tuple(_with_reason(one, old, runs, causes, reasons, plan) for one in plan.jobs))
 
 

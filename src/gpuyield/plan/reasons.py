@@ -27,7 +27,7 @@ class Reasons:
     freed: str
 
     @staticmethod
-    def of(before: Standing, after: Standing, events: Sequence[Event]) -> Reasons:
+    def of(before: Standing, events: Sequence[Event]) -> Reasons:
         """The reasons that these events give."""
         longer = tuple(
             (
@@ -90,10 +90,10 @@ def _freed(before: Standing, events: Sequence[Event]) -> str:
             one = before.placed.get(event.job)
             early = 0 if one is None else min(one.end_ms, NEVER) - event.at_ms
             if early > 0:
-                return f"{event.job} ended {format_duration(early)} early, and there is room for it now"
+                return f"{event.job} ended {format_duration(early)} early, and there is room for it"
     for event in events:
         if isinstance(event, Cancelled):
-            return f"{event.job} was cancelled, and there is room for it now"
+            return f"{event.job} was cancelled, and there is room for it"
     if any(isinstance(event, CapacityChanged) for event in events):
-        return "what exists has changed, and there is room for it now"
-    return "there is room for it now"
+        return "what exists has changed, and there is room for it"
+    return "there is room for it then"

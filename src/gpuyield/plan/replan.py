@@ -61,15 +61,24 @@ class Replanned:
 
 
 def replan(
-    standing: Standing, events: Sequence[Event], *, now_ms: int, freeze_ms: int = FREEZE_MS, work: int = WORK
+    standing: Standing,
+    events: Sequence[Event],
+    *,
+    now_ms: int,
+    freeze_ms: int = FREEZE_MS,
+    work: int = WORK,
+    bring_forward: bool = False,
 ) -> Replanned:
     """The plan after these events, changed as little as they ask for.
+
+    With `bring_forward` jobs without a deadline or due time run as early as there is room for them.
 
     Raises:
         PlanError: An event does not fit the plan.
     """
     changed = standing.after(events, now_ms)
-    return _Replan(changed, Reasons.of(standing, changed, events), freeze_ms, Budget(work)).run()
+    changing = _Replan(changed, Reasons.of(standing, events), freeze_ms, Budget(work))
+    return changing.run(bring_forward=bring_forward)
 
 
 class _Replan:
@@ -79,12 +88,14 @@ class _Replan:
         self.live = Live(standing, frozen_until_ms=standing.now_ms + freeze_ms)
         self.why: dict[str, str] = {}
 
-    def run(self) -> Replanned:
+    def run(self, *, bring_forward: bool) -> Replanned:
         displaced = self._take_out_what_no_longer_fits()
         waiting = [name for name in self.live.names if name not in self.live.placed and name not in displaced]
         for name in self._in_turn([*displaced, *waiting]):
             self._place(name)
         self._start_on_free_gpus()
+        if bring_forward:
+            self._bring_forward()
         return self._replanned()
 
     def _replanned(self) -> Replanned:
@@ -276,7 +287,21 @@ class _Replan:
         for name, old in moved.items():
             self.live.put(name, old)
 
-    # GPUs that are free now.
+    # Room that is there now, or earlier.
+
+    def _bring_forward(self) -> None:
+        for at in np.argsort(self.live.starts, kind="stable").tolist():
+            name = self.live.names[at]
+            old = self.live.placed.get(name)
+            if old is None or old.start_ms <= self.now or self.tasks[name].fixed_ms is not None:
+                continue
+            if self.live.wanted(name) == NEVER:
+                self.live.take_out(name)
+                found = self._earliest(name)
+                better = found is not None and found.end_ms < old.end_ms
+                self.live.put(name, found if found is not None and better else old)
+                if better:
+                    self.why[name] = self.reasons.came_free()
 
     def _start_on_free_gpus(self) -> None:
         now = max(0, bisect_right(self.live.profile.times, self.now) - 1)

@@ -56,9 +56,10 @@ def what_if_answer(
     changed = _without(changed, drops)
     changed = _moved(changed, [move for move in moves if not move.startswith("milestone:")], declared)
     changed = replace(changed, capacity=_with_gpus(changed.capacity, more))
+    old = make(before, seed=seed, time_limit=_TIME_LIMIT)
     return answer_of(
-        make(before, seed=seed, time_limit=_TIME_LIMIT).document,
-        make(changed, seed=seed, time_limit=_TIME_LIMIT).document,
+        old.document,
+        make(changed, seed=seed, time_limit=_TIME_LIMIT, start_from=old.plan).document,
         zone=parse_zone(declared.reporting_zone),
         again=command_line(jobs, capacity, base_gpus, origin),
     )

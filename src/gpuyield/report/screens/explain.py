@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from zoneinfo import ZoneInfo
 
@@ -61,6 +62,8 @@ FIGURES: Mapping[str, tuple[str, str]] = {
     ),
 }
 
+_STARTS = re.compile(r"Starts at [^,]+, (.+)", re.DOTALL)
+
 PROVENANCE_WORDS: Mapping[str, str] = {
     "here": "measured on this cluster",
     "elsewhere": "measured on another cluster",
@@ -91,14 +94,20 @@ def explain_job(plan: Document, inputs: Document | None, name: str, *, zone: Zon
     if segments:
         begin, end = parse_instant(segments[0][0]), parse_instant(segments[-1][1])
         gpus = count(int(job["gpus"]), "GPU")
-        lines.append(f"{name} runs {format_local(begin, zone)} to {format_local(end, zone)} on {gpus}.")
+        when = f"{name} runs {format_local(begin, zone)} to {format_local(end, zone)} on {gpus}"
+        lines.append(_with_reason(when, str(job.get("why") or "")))
     else:
         lines.append(f"{name} is {job['status']}: it is not run.")
-    if job.get("why"):
-        lines.append(f"Why: {job['why']}")
+        if job.get("why"):
+            lines.append(f"Why: {job['why']}")
+    if job.get("moved_because"):
+        lines.append(f"Moved since the plan before: {job['moved_because']}")
     if job.get("slack_s") is not None and job.get("deadline"):
         deadline = format_local(parse_instant(job["deadline"]), zone)
         lines.append(f"Deadline {deadline}, slack {format_span(round(job['slack_s'] * 1000))}.")
+    if job.get("p_late") is not None:
+        lines.append(f"In {job['p_late'] * 100:.0f} of 100 cases it would be late, with run times as they vary.")
+    lines.extend(_on_nodes(plan, name))
     rows = []
     for one in (plan.get("relaxations") or ()) if job["status"] != "planned" else ():
         named = {str(entry["id"]) if isinstance(entry, Mapping) else str(entry) for entry in one.get("jobs") or ()}
@@ -123,6 +132,27 @@ def explain_job(plan: Document, inputs: Document | None, name: str, *, zone: Zon
         next=(Next(command=f"gpuyield verify {path}", why="check it again, from the inputs alone"),),
         zone=zone,
     )
+
+
+def _with_reason(when: str, why: str) -> str:
+    """When it runs and why not earlier, in one sentence."""
+    told = _STARTS.match(why)
+    if told:
+        return f"{when}, {told[1]}"
+    return f"{when}. {why}" if why else f"{when}."
+
+
+def _on_nodes(plan: Document, name: str) -> list[str]:
+    """Where it runs, if the plan was replayed on nodes."""
+    lines = []
+    for one in plan.get("placement") or ():
+        held = (one.get("where") or {}).get(name)
+        if held:
+            where = ", ".join(f"{node} ({count(int(gpus), 'GPU')})" for node, gpus in held)
+            lines.append(f"Nodes: {where}.")
+        elif name in (one.get("unplaced") or ()):
+            lines.append(f"No {one['flavor']} node has room for it at that time: the free GPUs lie on several nodes.")
+    return lines
 
 
 def _before(plan: Document, job: Document, inputs: Document | None, most: int = 6) -> list[str]:

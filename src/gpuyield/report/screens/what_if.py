@@ -41,8 +41,13 @@ def changes(before: Document, after: Document) -> list[dict[str, Any]]:
     for name in sorted({*old, *new}):
         left, right = old.get(name), new.get(name)
         if _seen(left) != _seen(right):
-            found.append({"id": name, "before": _seen(left), "after": _seen(right)})
+            found.append({"id": name, "before": _seen(left), "after": _seen(right), "because": _because(right)})
     return found
+
+
+def _because(job: Document | None) -> str | None:
+    """Why it moved; where it did not, why it runs when it does or does not run."""
+    return None if job is None else str(job.get("moved_because") or job.get("why") or "") or None
 
 
 def _seen(job: Document | None) -> dict[str, Any] | None:
@@ -76,8 +81,15 @@ def _summary(before: Document, after: Document) -> Table:
 def _changes_table(changed: list[dict[str, Any]], zone: ZoneInfo) -> Table:
     return Table(
         title="Jobs that change",
-        columns=(Column("job", "job"), Column("before", "before"), Column("after", "with the changes")),
-        rows=tuple((one["id"], _words(one["before"], zone), _words(one["after"], zone)) for one in changed),
+        columns=(
+            Column("job", "job"),
+            Column("before", "before"),
+            Column("after", "with the changes"),
+            Column("because", "because"),
+        ),
+        rows=tuple(
+            (one["id"], _words(one["before"], zone), _words(one["after"], zone), one["because"]) for one in changed
+        ),
     )
 
 
