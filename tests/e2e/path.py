@@ -94,6 +94,49 @@ def bounds_by_class(accounting: Accounting) -> dict[str, Bounds]:
     return sums
 
 
+Scope = tuple[str, str | None, int | None, str]
+"""What it is of (cluster, team, hour, team and hour), the team, the hour, and the class."""
+
+
+def scopes(team: str | None, hour: int, name: str) -> list[Scope]:
+    """All that a figure of a team's hour counts for."""
+    return [
+        ("cluster", None, None, name),
+        ("team", team, None, name),
+        ("hour", None, hour, name),
+        ("team and hour", team, hour, name),
+    ]
+
+
+def bounds_by_scope(accounting: Accounting, hours: range) -> dict[Scope, tuple[int, int]]:
+    """Bounds of the cluster, of teams, of hours and of teams in hours; of these hours alone."""
+    low: Counter[Scope] = Counter()
+    high: Counter[Scope] = Counter()
+    cells = accounting.cells
+    columns = (cells.from_ms, cells.owner, cells.gpu_class, cells.lo, cells.hi)
+    for at, owner, number, lo, hi in zip(*(column.tolist() for column in columns), strict=True):
+        if at - at % HOUR_MS in hours:
+            team = cells.owners[owner].team if owner >= 0 else None
+            for scope in scopes(team, at - at % HOUR_MS, true_class(CLASSES[number])):
+                low[scope] += lo
+                high[scope] += hi
+    return {scope: (low[scope], high[scope]) for scope in low | high}
+
+
+def busy_bounds_by_workload(accounting: Accounting) -> dict[tuple[str, str], tuple[int, int]]:
+    """Bounds of busy GPU-ms by namespace and workload."""
+    cells = accounting.cells
+    found: dict[tuple[str, str], tuple[int, int]] = {}
+    for owner, number, lo, hi in zip(
+        cells.owner.tolist(), cells.gpu_class.tolist(), cells.lo.tolist(), cells.hi.tolist(), strict=True
+    ):
+        if owner >= 0 and true_class(CLASSES[number]) == "busy":
+            workload = cells.owners[owner].namespace, cells.owners[owner].workload
+            low, high = found.get(workload, (0, 0))
+            found[workload] = low + lo, high + hi
+    return found
+
+
 def busy_by_workload(accounting: Accounting) -> Counter[tuple[str, str]]:
     """Busy GPU-ms by namespace and workload."""
     cells = accounting.cells

@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from e2e.path import (
+    Scope,
     accounted,
-    bounds_by_class,
-    busy_by_workload,
+    bounds_by_scope,
+    busy_bounds_by_workload,
     by_class,
     collected,
     differences,
     held_by_uid,
+    scopes,
 )
-from e2e.truth import allocated_ms, busy_and_slack_by_workload, has_exact_end, totals, true_waterfall
+from e2e.path import busy_by_workload as busy_found_by_workload
+from e2e.truth import (
+    allocated_ms,
+    busy_and_slack_by_workload,
+    busy_by_workload,
+    has_exact_end,
+    true_waterfall,
+)
 from gpuyield.demo.api import serving
 from gpuyield.demo.cluster import Scenario
 from gpuyield.demo.exposition import all_series
@@ -54,15 +64,35 @@ def test_off_the_grid_every_bound_contains_the_truth(tmp_path: Path, seed: int) 
         ledger = collected(url, scenario.window, tmp_path / "ledger")
     accounting = accounted(ledger, scenario.window)
 
-    truth = totals(true_waterfall(scenario, all_seeing=True))
-    # Times come in whole seconds: each edge of a pod may be off by less than one on each of its cards.
-    seconds_ms = sum(2_000 * pod.gpus for pod in scenario.pods if pod.scheduled_ms is not None)
+    # Nobody knows what was there before the first scrape and after the last.
+    hours = range(scenario.window.from_ms // HOUR_MS * HOUR_MS + HOUR_MS, scenario.window.to_ms - HOUR_MS, HOUR_MS)
+    true: Counter[Scope] = Counter()
+    for (team, hour), found in true_waterfall(scenario, all_seeing=True).items():
+        for name, gpu_ms in found.items() if hour in hours else ():
+            for scope in scopes(team, hour, name):
+                true[scope] += gpu_ms
+    bounds = bounds_by_scope(accounting, hours)
     wrong = {
-        name: (found.lo, truth[name], found.hi)
-        for name, found in bounds_by_class(accounting).items()
-        if not found.lo - seconds_ms <= truth[name] <= found.hi + seconds_ms
+        scope: (bounds.get(scope), true[scope])
+        for scope in {*bounds, *true}
+        if not bounds.get(scope, (0, 0))[0] <= true[scope] <= bounds.get(scope, (0, 0))[1]
     }
     assert wrong == {}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_off_the_grid_the_busy_time_of_every_workload_lies_within_its_bounds(tmp_path: Path, seed: int) -> None:
+    scenario = _scenario(seed, grid=False)
+
+    with serving(all_series(scenario)) as url:
+        ledger = collected(url, scenario.window, tmp_path / "ledger")
+    bounds = busy_bounds_by_workload(accounted(ledger, scenario.window))
+
+    assert {
+        workload: (bounds.get(workload), gpu_ms)
+        for workload, gpu_ms in busy_by_workload(scenario).items()
+        if not bounds.get(workload, (0, 0))[0] <= gpu_ms <= bounds.get(workload, (0, 0))[1]
+    } == {}
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -73,7 +103,7 @@ def test_off_the_grid_pods_and_long_workloads_are_right(tmp_path: Path, seed: in
         ledger = collected(url, scenario.window, tmp_path / "ledger")
     accounting = accounted(ledger, scenario.window)
 
-    held, busy = held_by_uid(accounting, scenario.window), busy_by_workload(accounting)
+    held, busy = held_by_uid(accounting, scenario.window), busy_found_by_workload(accounting)
     late = {
         uid: (held.get(uid), length_ms)
         for uid, length_ms in allocated_ms(scenario).items()

@@ -108,6 +108,17 @@ def busy_and_slack_by_workload(
     return {one: (gpu_ms, slack[one]) for one, gpu_ms in busy.items() if ran[one] >= at_least_ms and gpu_ms}
 
 
+def busy_by_workload(scenario: Scenario) -> Counter[tuple[str, str]]:
+    """Busy GPU-ms of each workload that ran, also while exporters were silent."""
+    busy: Counter[tuple[str, str]] = Counter()
+    for home, card in [(node, card) for node in scenario.nodes for card in node.cards]:
+        for piece in card_pieces(scenario, home, card, all_seeing=True):
+            if piece.pod is not None:
+                found = dict(_classes(piece, piece.high - piece.low))
+                busy[workload_of(scenario, piece.pod)] += found.get("busy", 0)
+    return busy
+
+
 def workload_of(scenario: Scenario, pod: Pod) -> tuple[str, str]:
     """The namespace and name of the top owner."""
     if pod.owner_kind == "ReplicaSet":

@@ -333,14 +333,17 @@ def _between_neighbours(ppb: Ints, held: npt.NDArray[np.bool_]) -> tuple[Ints, I
     Where that one does not follow at once (after a gap, or a sample that cannot be true), the one before counts too.
     """
     true = np.flatnonzero(ppb >= 0)
-    told = ppb[true]
+    told = ppb if len(true) == len(ppb) else ppb[true]
     following = np.append(told[1:], told[-1:])
-    at_once = held[true] & (np.append(np.diff(true), 0) == 1)
-    before = np.where(at_once, told, np.append(told[:1], told[:-1]))
-    low, high = ppb.copy(), ppb.copy()
-    low[true] = np.minimum(np.minimum(told, following), before)
-    high[true] = np.maximum(np.maximum(told, following), before)
-    return low, high
+    low, high = np.minimum(told, following), np.maximum(told, following)
+    later = np.flatnonzero(~held[true] | (np.append(np.diff(true), 1) > 1))
+    before = told[np.maximum(later - 1, 0)]
+    low[later], high[later] = np.minimum(low[later], before), np.maximum(high[later], before)
+    if len(true) == len(ppb):
+        return low, high
+    lowest, highest = ppb.copy(), ppb.copy()
+    lowest[true], highest[true] = low, high
+    return lowest, highest
 
 
 def _holds(ts_ms: Ints, gap_limit_ms: int, lone_ms: Callable[[str], int]) -> tuple[Ints, Ints, npt.NDArray[np.bool_]]:
