@@ -18,7 +18,8 @@ from gpuyield.plan import plan_inputs
 from gpuyield.plan.budget import Budget
 from gpuyield.plan.case import Case
 from gpuyield.plan.exact import Answer, bound_tasks
-from gpuyield.plan.learn import Learned, compiled, learn
+from gpuyield.plan.kernel.lanes import compiled_learning
+from gpuyield.plan.learn import Learned, learn
 from gpuyield.verify.certificates import refute
 from gpuyield.verify.problem import read_problem
 from gpuyield.verify.question import Question
@@ -134,6 +135,6 @@ def test_the_compiled_lane_gives_the_same_lemmas_as_plain_python() -> None:
             continue
         plain, quick = (lane.search_of(case.board, case.steps, table, None, 1_000) for _ in range(2))
         learning.run(plain, 1_000)
-        compiled()(quick, 1_000)
+        compiled_learning()(quick, 1_000)
         for one, other in zip(plain, quick, strict=True):
             assert (one == other).all(), f"seed {seed}"

@@ -8,10 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib import import_module
-from types import FunctionType
-from typing import Any  # numba's compiled functions have no types.
 
 import numpy as np
 
@@ -21,7 +17,9 @@ from gpuyield.plan.budget import Budget
 from gpuyield.plan.exact import Answer
 from gpuyield.plan.frame import FAR, Frame, grid_of
 from gpuyield.plan.kernel import learning as kernel
-from gpuyield.plan.kernel.learning import Ints, Search
+from gpuyield.plan.kernel.lanes import compiled_learning
+from gpuyield.plan.kernel.learning import Search
+from gpuyield.plan.kernel.table import Ints
 from gpuyield.plan.profile import most_between
 from gpuyield.plan.schedule import Placement, Schedule
 
@@ -71,7 +69,7 @@ def learn(board: Board, steps: Sequence[Steps], tasks: Sequence[int], hint: Sche
             break
         run(search, BATCH)
         if (search.n[kernel.STEPS] + search.n[kernel.NODES]) * len(table.tasks) > PLAIN_STEPS:
-            run = compiled()
+            run = compiled_learning()
     answer = int(search.n[kernel.ANSWER])
     if answer == kernel.NONE:
         return Learned(Answer.NONE, {}, lemmas_of(board, table, search))
@@ -215,22 +213,6 @@ def _placed(board: Board, table: Table, search: Search) -> dict[int, Placement]:
 def _duration(table: Table, number: int, start: int, fixed: int | None) -> int:
     length = int(table.durations[number]) * table.grid_ms
     return length if fixed is None else length + start - fixed
-
-
-@cache
-def compiled() -> Callable[[Search, int], None]:
-    """The kernel compiled; as it stands where numba is missing."""
-    try:
-        numba = import_module("numba")
-    except ImportError:
-        return kernel.run
-    lane: dict[str, Any] = {}
-    for source in kernel.LEARNING:
-        twin = FunctionType(source.__code__, {**source.__globals__, **lane}, source.__name__)
-        options = {"no_cpython_wrapper": source is not kernel.run, "no_cfunc_wrapper": True, "_nrt": False}
-        lane[source.__name__] = numba.njit(error_model="numpy", **options)(twin)
-    run: Callable[[Search, int], None] = lane["run"]
-    return run
 
 
 def lemmas_of(board: Board, table: Table, search: Search) -> dict[str, object]:

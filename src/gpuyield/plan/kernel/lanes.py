@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from types import FunctionType
 from typing import Any, TypeAlias  # numba's compiled functions have no types.
 
 from gpuyield.plan.kernel.fit import FIT
+from gpuyield.plan.kernel.learning import LEARNING, run
 from gpuyield.plan.kernel.levels import LEVELS
 from gpuyield.plan.kernel.repair import REPAIR
 from gpuyield.plan.kernel.serial import SERIAL
@@ -40,36 +42,56 @@ def keep_in(folder: Path) -> None:
 @cache
 def plain() -> Lane:
     """The source as it stands."""
-    return _bound(lambda function: function)
+    return _bound(SOURCES, lambda function: function)
 
 
 @cache
 def compiled() -> Lane:
     """The source compiled; as it stands where numba is missing."""
     try:
-        from numba import config, njit
+        return _bound(SOURCES, _compiler())
     except ImportError:
         _log.warning("numba is missing: large problems are planned slowly.")
         return plain()
+
+
+@cache
+def compiled_learning() -> Callable[..., Any]:
+    """`run` of the search with learning, compiled by itself: it is long, and small problems do without it."""
+    try:
+        inner = _compiler(no_cpython_wrapper=True, no_cfunc_wrapper=True, error_model="numpy", _nrt=False)
+        outer = _compiler(no_cfunc_wrapper=True, error_model="numpy", _nrt=False)
+    except ImportError:
+        return run
+    return _bound(LEARNING, lambda source: (outer if source.__name__ == run.__name__ else inner)(source))[run.__name__]
+
+
+def _compiler(**options: object) -> Callable[[FunctionType], Callable[..., Any]]:
+    """What compiles one function, and keeps it where it can.
+
+    Raises:
+        ImportError: numba is missing.
+    """
+    numba: Any = import_module("numba")
     if _kept:
-        config.CACHE_DIR = str(_kept[0] / _version())  # type: ignore[attr-defined]
+        numba.config.CACHE_DIR = str(_kept[0] / _version())
 
     def compile_one(function: FunctionType) -> Callable[..., Any]:
         if _kept:
             try:
-                return njit(cache=True)(function)
+                return numba.njit(cache=True, **options)(function)  # type: ignore[no-any-return]
             except (RuntimeError, OSError):
                 _log.debug("compiled code is not kept", exc_info=True)
                 _kept.clear()
-        return njit(function)
+        return numba.njit(**options)(function)  # type: ignore[no-any-return]
 
-    return _bound(compile_one)
+    return compile_one
 
 
-def _bound(wrap: Callable[[FunctionType], Callable[..., Any]]) -> Lane:
+def _bound(sources: Sequence[Any], wrap: Callable[[FunctionType], Callable[..., Any]]) -> Lane:
     """The functions, each calling the others of its own lane."""
     lane: Lane = {}
-    for source in SOURCES:
+    for source in sources:
         twin = FunctionType(source.__code__, {**source.__globals__, **lane}, source.__name__, source.__defaults__)
         twin.__qualname__ = source.__qualname__
         lane[source.__name__] = wrap(twin)
@@ -78,7 +100,7 @@ def _bound(wrap: Callable[[FunctionType], Callable[..., Any]]) -> Lane:
 
 def _version() -> str:
     said = hashlib.sha256()
-    for source in SOURCES:
+    for source in (*SOURCES, *LEARNING):
         code = source.__code__
         said.update(code.co_code)
         said.update(

@@ -11,12 +11,12 @@ Source: lazy clause generation (Ohrimenko, Stuckey, Codish 2009); time tables wi
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-Ints: TypeAlias = NDArray[np.int64]
+from gpuyield.plan.kernel.table import Ints
 
 TRAIL, QUEUE, LEVEL, LEMMAS, LITERALS, HINTS, FACTS, FACT_TASKS, POOL = range(9)
 CONFLICTS, LEFT, ROUND, NODES, ANSWER, DIRTY, STEPS, CONFLICT_KIND, CONFLICT_A, CONFLICT_B, CONFLICT_SIZE = range(9, 20)
