@@ -188,7 +188,7 @@ def test_explain_tells_when_a_job_runs_and_what_a_figure_means(console: Console,
     figure = console.run("explain", "idle_held")
     nothing = console.run("explain", "idle_hold")
 
-    assert "a runs 30 Nov 21:00 to 30 Nov 23:00 on 2 GPUs." in job.out
+    assert "a runs 30 Nov 21:00 to 30 Nov 23:00 on 2 GPUs, as early as it may." in job.out
     assert figure.out.startswith("idle, held: ")
     assert nothing.code == 2
     assert "idle_held" in nothing.err
@@ -213,7 +213,7 @@ def test_a_report_of_files_alone_says_what_starting_at_once_would_take(console: 
     page = (console.folder / "night.md").read_text()
     assert done.code == 0, done.err
     assert "All deadlines are met on 4 GPUs; starting all at once would take 8" in page
-    assert console.run("verify", "decide.json").code == 0
+    assert console.run("verify", "night.decide.json").code == 0
 
 
 def test_a_purchase_is_needed_only_with_a_price_and_its_proof_is_accepted(console: Console, jobs: Path) -> None:

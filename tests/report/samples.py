@@ -262,5 +262,5 @@ def facts() -> Facts:
         decision=decision(),
         gaps=GAPS,
         sources=(SourceRead(name="prometheus", what="14 days read, 12 metrics"),),
-        verify_commands=("gpuyield verify demo/decide.json",),
+        decision_path="demo/decide.json",
     )

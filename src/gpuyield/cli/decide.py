@@ -36,7 +36,8 @@ def decide(
     origin:
         Start of the plan (default: now, to the minute).
     horizon:
-        How far to look ahead.
+        How far a forecast of demand looks ahead. This version makes none: the length is kept in the document, and
+        changes no answer.
     gate:
         Exit 0 when no purchase is needed, 10 when one is, 4 when that is unknown.
     out:

@@ -29,8 +29,8 @@ def run(tokens: Sequence[str]) -> int:
         return _run(list(tokens))
     except GpuyieldError as err:
         return _failed(err.mistakes, err.exit_code, tokens)
-    except KeyboardInterrupt:
-        streams.err("Interrupted.")
+    except KeyboardInterrupt as err:
+        streams.err(f"Interrupted. {err}".rstrip())
         return INTERRUPTED
     except BrokenPipeError:
         _close_stdout()

@@ -13,6 +13,7 @@ from gpuyield.model.evidence import Gap
 from gpuyield.model.job import Problem
 from gpuyield.model.plan import JobStatus, Plan
 from gpuyield.plan import DEFAULT_WORK, make_plan
+from gpuyield.units import format_duration
 
 
 def decide(
@@ -85,5 +86,7 @@ def _gaps(case: Case) -> list[Gap]:
         gaps.append(Gap(reason=reason, where="services"))
     if case.status is DecisionStatus.NOT_NEEDED:
         reason = "No forecast of demand: the answer is for the declared work, and no date of a later shortage is given."
+        if inputs.horizon_ms:
+            reason += f" A horizon of {format_duration(inputs.horizon_ms)} changes nothing without one."
         gaps.append(Gap(reason=reason, where="first_shortage"))
     return gaps

@@ -90,7 +90,8 @@ def _enough(case: Case) -> str:
     told = " and ".join(f"{need.needed} of {gpus(need.available, need.resource)}" for need in needs)
     one = len(needs) == 1 and needs[0].needed == 1
     reclaimed = ", once idle ones are taken back" if case.reclaimed else ""
-    return f"{told} {'suffices' if one else 'suffice'}{reclaimed}{_at_once(plan, needs)}."
+    of_what = "Of what services leave, " if case.inputs.after_services else ""
+    return f"{of_what}{told} {'suffices' if one else 'suffice'}{reclaimed}{_at_once(plan, needs)}."
 
 
 def _at_once(plan: Plan, needs: Sequence[GpuNeed]) -> str:
@@ -135,7 +136,9 @@ def _conditional(case: Case, row: ObservedRow) -> str:
         return f"If the {jobs}{seen} may each finish {span}{left}, the GPUs needed are not known."
     there = sum(need.available for need in row.plan.gpus)
     more = (
-        f"{row.gpus_needed} of {there} GPUs suffice"
+        f"{row.gpus_needed} of the {there} GPUs that services leave suffice"
+        if row.gpus_needed <= there and case.inputs.after_services
+        else f"{row.gpus_needed} of {there} GPUs suffice"
         if row.gpus_needed <= there
         else (f"{row.gpus_needed} GPUs are enough, {there} exist")
     )

@@ -100,7 +100,8 @@ class DecideInputs:
     no batch work is declared). `reclaimable` are whole GPUs held idle now that its capacity does not count, by
     resource. `incomplete_jobs` are declared jobs without a run time, which no plan can hold. `has_other_work`: batch
     jobs that nobody declared run on the same GPUs, so what declared work does without is not free. `observed` is the
-    table of observed batch work, of `observed_jobs` that came in `observed_window`. Prices and offers are by resource,
+    table of observed batch work, of `observed_jobs` that came in `observed_window`. `after_services`: what batch may
+    use is what services leave of the cluster. Prices and offers are by resource,
     such as `gpu/h100`.
     """
 
@@ -112,6 +113,7 @@ class DecideInputs:
     problem: Problem | None = None
     incomplete_jobs: tuple[str, ...] = ()
     has_other_work: bool = False
+    after_services: bool = False
     observed: tuple[ObservedRow, ...] = ()
     observed_jobs: int = 0
     observed_window: Window | None = None

@@ -89,7 +89,7 @@ def _figures(facts: Facts) -> list[Figure]:
                 Figure(
                     label="GPUs the declared batch needs",
                     value=f"{needed:,}" + (f" of {available:,}" if available is not None else ""),
-                    note=f"started all at once: {once:,}",
+                    note=f"{'that services leave; ' if facts.after_services else ''}started all at once: {once:,}",
                 )
             )
     coverage = (facts.decision or {}).get("coverage")
@@ -137,9 +137,11 @@ def _unit_costs(facts: Facts) -> list[Figure]:
 
 
 def _next(facts: Facts) -> tuple[Next, ...]:
-    steps = [Next(command=command, why="check the proof again") for command in facts.verify_commands]
+    place = facts.decision_path
+    steps = [] if place is None else [Next(command=f"gpuyield verify {place}", why="check the proof again")]
     if facts.decision and any(lever["lever"] == "reclaim" for lever in facts.decision.get("levers") or ()):
-        steps.append(Next(command="gpuyield explain reclaim", why="why these GPUs"))
+        named = "" if place is None else f" --document {place}"
+        steps.append(Next(command=f"gpuyield explain reclaim{named}", why="why these GPUs"))
     steps.append(Next(command="gpuyield decide --gate", why="the same answer as an exit code, for CI"))
     return tuple(steps)
 

@@ -23,7 +23,11 @@ class SourceRead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """All that a page tells; what is None was not asked or could not be answered, and the page says so."""
+    """All that a page tells; what is None was not asked or could not be answered, and the page says so.
+
+    `after_services`: the plan's GPUs are those that services leave. `decision_path` is the file that holds the decision
+    (None: it was not written to one).
+    """
 
     cluster: str
     zone: ZoneInfo
@@ -37,4 +41,5 @@ class Facts:
     decision: Document | None = None
     gaps: tuple[Gap, ...] = ()
     sources: tuple[SourceRead, ...] = ()
-    verify_commands: tuple[str, ...] = ()
+    after_services: bool = False
+    decision_path: str | None = None

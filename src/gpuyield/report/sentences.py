@@ -48,6 +48,11 @@ def percents(parts: Sequence[int], whole: int) -> list[str]:
     ]
 
 
+def sentence(text: str) -> str:
+    """A clause as a sentence: a capital first, a full stop last."""
+    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "?", ":")) else ".") if text else ""
+
+
 def gpu_hours(gpu_ms: int) -> str:
     """`1,338 GPU-hours`."""
     return f"{format_hours(Decimal(gpu_ms) / HOUR_MS)} GPU-hours"

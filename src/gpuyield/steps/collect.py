@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from gpuyield.collect.collect import CollectReport, DayProgress
@@ -40,13 +41,14 @@ def collect(
     now = wall_clock_ms() if now_ms is None else now_ms
     span = _window(declared, window=window, begin=begin, end=end, now_ms=now)
     ledger = Ledger.create(ledger_root)
-    found = collect_sources(
-        declared, folder=file.parent, ledger=ledger, window=span, now_ms=now, refresh=refresh, tell=tell
-    )
-    prices: list[Gap] = []
-    if declared.sources.opencost is not None:
-        prices = _prices(declared, folder=file.parent, ledger=ledger, window=span, now_ms=now, refresh=refresh)
-    outcomes = import_declared(declared, folder=file.parent, ledger=ledger, now_ms=now)
+    with _kept_when_interrupted(ledger_root):
+        found = collect_sources(
+            declared, folder=file.parent, ledger=ledger, window=span, now_ms=now, refresh=refresh, tell=tell
+        )
+        prices: list[Gap] = []
+        if declared.sources.opencost is not None:
+            prices = _prices(declared, folder=file.parent, ledger=ledger, window=span, now_ms=now, refresh=refresh)
+        outcomes = import_declared(declared, folder=file.parent, ledger=ledger, now_ms=now)
     return collect_answer(
         found,
         price_gaps=tuple(prices),
@@ -55,6 +57,17 @@ def collect(
         root=str(ledger_root),
         zone=parse_zone(declared.reporting_zone),
     )
+
+
+@contextmanager
+def _kept_when_interrupted(ledger_root: Path) -> Iterator[None]:
+    """Say at Ctrl-C what is kept, and that the same command goes on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(
+            f"Every day that was read whole is in {ledger_root} and stays. The same command goes on with the rest."
+        ) from None
 
 
 def collect_sources(

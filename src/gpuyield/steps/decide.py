@@ -25,7 +25,7 @@ from gpuyield.steps.decide_files import inputs_of_files, offers_of, rates_of, so
 from gpuyield.steps.declared_work import Asked, declared_work, has_other_work, last_seen_ms
 from gpuyield.steps.documents import keep
 from gpuyield.steps.evidence import Evidence, gather_chosen
-from gpuyield.steps.observed import OBSERVED_MS, observed_rows
+from gpuyield.steps.observed import NOTHING_OBSERVED, OBSERVED_MS, observed_rows
 from gpuyield.steps.plan import deadline, read_named_problem
 from gpuyield.steps.setting import chosen_window, covered, read_declaration, read_setting
 from gpuyield.units import DAY_MS, Window, parse_duration, parse_zone
@@ -73,11 +73,12 @@ def decide_answer(
         evidence = gather_chosen(setting, chosen_window(setting, window=window, begin=begin, end=end))
         tell("deciding")
         found = decided(evidence, asked)
-    keep("decide", found.document, found.inputs, ledger_root=ledger_root, out=out)
+    notes = keep("decide", found.document, found.inputs, ledger_root=ledger_root, out=out)
     return answer_of(
         found.document,
         zone=parse_zone(declared.reporting_zone),
         path=str(out) if out else None,
+        notes=notes,
         exit_code=GATE[str(found.document["status"])] if gate else 0,
     )
 
@@ -122,7 +123,10 @@ def decide_inputs(evidence: Evidence, asked: Asked) -> DecideInputs:
     declared, now_ms = evidence.setting.declaration, evidence.window.to_ms
     account = accounted(evidence)
     work = declared_work(evidence, asked)
-    rows, seen = ((), 0) if work.problem is not None else observed_rows(evidence, should_stop=deadline(_TIME_LIMIT))
+    observed = NOTHING_OBSERVED
+    if work.problem is None:
+        observed = observed_rows(evidence, should_stop=deadline(_TIME_LIMIT))
+    held = services(evidence)
     flavors = {*evidence.accounting.cells.flavors, *(one.flavor for one in evidence.book.prices)}
     recent = Window(max(evidence.window.from_ms, now_ms - OBSERVED_MS), now_ms)
     return DecideInputs(
@@ -134,17 +138,18 @@ def decide_inputs(evidence: Evidence, asked: Asked) -> DecideInputs:
         problem=work.problem,
         incomplete_jobs=work.incomplete,
         has_other_work=work.on_cluster and has_other_work(evidence),
-        observed=rows,
-        observed_jobs=seen,
-        observed_window=recent if rows else None,
+        after_services=work.on_cluster and bool(held),
+        observed=observed.rows,
+        observed_jobs=observed.jobs,
+        observed_window=recent if observed.rows else None,
         reclaimable=reclaimable(evidence, account.holders) if work.on_cluster else {},
         holders=account.holders,
-        services=services(evidence),
+        services=held,
         coverage=coverage(evidence),
         prices=rates_of(evidence.book, flavors, now_ms - 1),
         offers=offers_of(declared),
         sources=sources_of(declared, work.problem),
-        gaps=(*evidence.gaps, *work.gaps),
+        gaps=(*evidence.gaps, *work.gaps, *observed.gaps),
     )
 
 

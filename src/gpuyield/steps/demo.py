@@ -58,7 +58,7 @@ def demo(*, out: Path, seed: int, gpus: int, days: int, tell: Tell) -> Answer:
     tell("accounting, planning, deciding")
     setting = Setting(declaration=declared, ledger=ledger, folder=out)
     evidence = gather(setting, scenario.window)
-    built = build(evidence, Asked(), verify_commands=(f"gpuyield verify {out / 'decide.json'}",))
+    built = build(evidence, Asked(), decision_path=out / "decide.json")
     write_documents(built, ledger_root=ledger.root, plan=out / "plan.json", decide=out / "decide.json")
     tell("drawing the page")
     write_page(built, out / "report.html")

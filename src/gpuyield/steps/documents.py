@@ -9,21 +9,29 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any  # Documents are JSON.
 
-from gpuyield.errors import DeclarationError
+from gpuyield.errors import DeclarationError, SourceError
 from gpuyield.ledger import Ledger
 from gpuyield.model.document import canonical_bytes
 
 
 def keep(
     name: str, document: Mapping[str, Any], inputs: Mapping[str, Any], *, ledger_root: Path, out: Path | None
-) -> None:
-    """Write a document and its inputs to the ledger, and to `out` and `NAME.inputs.json` beside it."""
+) -> tuple[str, ...]:
+    """Write a document and its inputs to `out` and `NAME.inputs.json` beside it, and a copy to the ledger.
+
+    An answer does not depend on its copy: where the ledger takes none, what is returned says so.
+    """
     text = json.dumps(document, ensure_ascii=False, indent=2).encode() + b"\n"
     data = canonical_bytes(inputs)
-    Ledger.create(ledger_root).save_document(name, text, data)
     if out is not None:
-        write(out, text)
         write(inputs_path(out), data)
+        write(out, text)
+    try:
+        Ledger.create(ledger_root).save_document(name, text, data)
+    except (DeclarationError, SourceError) as err:
+        kept = f"It is in {out}." if out is not None else "Keep it with --out FILE, or name a folder with --ledger."
+        return (f"No copy of this answer is in the ledger: {err.mistakes[0].what} {kept}",)
+    return ()
 
 
 def inputs_path(path: Path) -> Path:

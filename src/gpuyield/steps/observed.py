@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from dataclasses import replace
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
 
 from gpuyield.account import batch_capacity, observed_jobs, plan_jobs
 from gpuyield.model.document import schema_name
+from gpuyield.model.evidence import Gap
 from gpuyield.model.job import Capacity, Problem
 from gpuyield.model.plan import JobStatus, ObservedRow
 from gpuyield.plan import make_plan, observed_table
 from gpuyield.report.answer import Answer
 from gpuyield.report.screens.conditional import conditional_answer as answer_of
+from gpuyield.report.sentences import count
 from gpuyield.steps.evidence import Evidence
 from gpuyield.steps.plan import deadline
 from gpuyield.units import DAY_MS, Window
@@ -42,18 +44,26 @@ def jobs_on_time(evidence: Evidence) -> Collection[str] | None:
     return {one.id for one in plan.jobs if one.status is JobStatus.PLANNED and one.id in promised_jobs}
 
 
-def observed_rows(
-    evidence: Evidence, *, seed: int = 0, should_stop: Callable[[], bool] = lambda: False
-) -> tuple[tuple[ObservedRow, ...], int]:
-    """GPUs needed if the batch jobs of the last week may each finish within so long; and how many jobs they are."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observed:
+    """The conditional table, of so many jobs, and what it leaves out."""
+
+    rows: tuple[ObservedRow, ...]
+    jobs: int
+    gaps: tuple[Gap, ...]
+
+
+NOTHING_OBSERVED = Observed(rows=(), jobs=0, gaps=())
+
+
+def observed_rows(evidence: Evidence, *, seed: int = 0, should_stop: Callable[[], bool] = lambda: False) -> Observed:
+    """GPUs needed if the batch jobs of the last week may each finish within so long."""
     window = evidence.window
     recent = Window(max(window.from_ms, window.to_ms - OBSERVED_MS), window.to_ms)
-    jobs = plan_jobs(
-        [one for one in observed_jobs(evidence.accounting) if recent.from_ms <= one.created_ms < recent.to_ms],
-        origin_ms=recent.from_ms,
-    )
+    came = [one for one in observed_jobs(evidence.accounting) if recent.from_ms <= one.created_ms < recent.to_ms]
+    jobs = plan_jobs(came, origin_ms=recent.from_ms)
     if not jobs:
-        return (), 0
+        return replace(NOTHING_OBSERVED, gaps=_left_out(len(came), ()))
     capacity = from_origin(batch_capacity(evidence.accounting, origin_ms=recent.from_ms))
     rows = observed_table(
         jobs,
@@ -63,7 +73,26 @@ def observed_rows(
         seed=seed,
         should_stop=should_stop,
     )
-    return tuple(rows), len(jobs)
+    return Observed(rows=tuple(rows), jobs=len(jobs), gaps=_left_out(len(came) - len(jobs), rows))
+
+
+def _left_out(unfinished: int, rows: Sequence[ObservedRow]) -> tuple[Gap, ...]:
+    gaps = []
+    if unfinished:
+        reason = (
+            f"{count(unfinished, 'batch job')} of the last week had not ended yet: how long they run is not known, and "
+            "the table is without them."
+        )
+        gaps.append(Gap(reason=reason, where="conditional"))
+    gaps += [
+        Gap(
+            reason=f"{row.finish_within}: no plan in which every job is in time was found, so the number is not known.",
+            where="conditional",
+        )
+        for row in rows
+        if row.gpus_needed is None
+    ]
+    return tuple(gaps)
 
 
 def from_origin(capacity: Capacity) -> Capacity:
@@ -78,5 +107,12 @@ def from_origin(capacity: Capacity) -> Capacity:
 
 def conditional_answer(evidence: Evidence, *, seed: int, should_stop: Callable[[], bool], gate: bool) -> Answer:
     """The answer of `gpuyield plan` where no job has a deadline: conditional, from the batch jobs of the ledger."""
-    rows, number = observed_rows(evidence, seed=seed, should_stop=should_stop)
-    return answer_of(rows, jobs=number, schema=schema_name("plan"), zone=evidence.setting.zone, gate=gate)
+    found = observed_rows(evidence, seed=seed, should_stop=should_stop)
+    return answer_of(
+        found.rows,
+        jobs=found.jobs,
+        schema=schema_name("plan"),
+        gaps=found.gaps,
+        zone=evidence.setting.zone,
+        gate=gate,
+    )

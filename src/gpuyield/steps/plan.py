@@ -16,7 +16,7 @@ from gpuyield.model.declaration import Declaration
 from gpuyield.model.evidence import Gap
 from gpuyield.model.job import PlanObjective, Problem
 from gpuyield.model.plan import Plan, PlanStatus
-from gpuyield.plan import continue_plan, make_plan, plan_document, plan_inputs, with_outlook
+from gpuyield.plan import make_plan, plan_document, plan_inputs
 from gpuyield.report.answer import Answer
 from gpuyield.report.screens.plan import plan_answer as answer_of
 from gpuyield.steps.documents import keep
@@ -56,6 +56,7 @@ def plan_answer(
     """The answer of `gpuyield plan`."""
     declared = read_declaration(file)
     gaps: tuple[Gap, ...] = ()
+    after_services = False
     if capacity is None and gpus is None:
         from gpuyield.steps.plan_cluster import cluster_work
 
@@ -64,7 +65,7 @@ def plan_answer(
         )
         if work.problem is None:
             return work.conditional(seed=seed, time_limit=time_limit, gate=gate)
-        problem, gaps = work.problem, work.gaps
+        problem, gaps, after_services = work.problem, work.gaps, True
     elif jobs is None:
         raise DeclarationError("no jobs are named.", where="--jobs", fix="Write --jobs jobs.yaml.")
     else:
@@ -73,7 +74,7 @@ def plan_answer(
         )
     tell(f"planning {len(problem.jobs):,} jobs")
     planned = make(problem, seed=seed, time_limit=time_limit, prices=hourly_prices(declared, problem))
-    keep("plan", planned.document, planned.inputs, ledger_root=ledger_root, out=out)
+    notes = keep("plan", planned.document, planned.inputs, ledger_root=ledger_root, out=out)
     failed = gate and planned.plan.status not in (PlanStatus.OPTIMAL, PlanStatus.FEASIBLE)
     return answer_of(
         planned.document,
@@ -81,6 +82,8 @@ def plan_answer(
         path=str(out) if out else None,
         again=command_line(jobs, capacity, gpus, origin),
         gaps=gaps,
+        after_services=after_services,
+        notes=notes,
         exit_code=GATE_FAILED if failed else 0,
     )
 
@@ -118,23 +121,10 @@ def read_named_problem(
     )
 
 
-def make(
-    problem: Problem,
-    *,
-    seed: int,
-    time_limit: str,
-    prices: Mapping[str, Decimal] | None = None,
-    start_from: Plan | None = None,
-) -> Planned:
-    """Plan within a time limit; the limit is only a cap. It never falls behind the plan that it starts from."""
+def make(problem: Problem, *, seed: int, time_limit: str, prices: Mapping[str, Decimal] | None = None) -> Planned:
+    """Plan within a time limit; the limit is only a cap."""
     used = prices if problem.objective is PlanObjective.CHEAPEST else None
-    stop = deadline(time_limit)
-    if start_from is None:
-        plan = make_plan(problem, seed=seed, should_stop=stop, prices=used)
-    else:
-        old = {one.id: one.run for one in start_from.jobs if one.run is not None}
-        plan = continue_plan(problem, old, seed=seed, should_stop=stop, prices=used)
-    plan = with_outlook(problem, plan)
+    plan = make_plan(problem, seed=seed, should_stop=deadline(time_limit), prices=used)
     return Planned(
         problem=problem,
         plan=plan,

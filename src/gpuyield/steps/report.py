@@ -63,23 +63,23 @@ def report_answer(
     if out is not None and out.suffix not in (".html", ".md", ".json"):
         raise DeclarationError(f'"{out.suffix}" is no format of a page.', where="--out", fix="Use .html, .md or .json.")
     asked = Asked(jobs=jobs, capacity=capacity, gpus=gpus, origin=origin)
-    beside = out.with_name("decide.json") if out is not None else None
-    commands = (f"gpuyield verify {beside}",) if beside is not None else ()
+    # Under the page's own name, so that no decision that a person keeps is replaced.
+    beside = out.with_name(f"{out.stem}.decide.json") if out is not None else None
     if jobs is not None and (capacity is not None or gpus is not None) and not was_collected(ledger_root):
-        built = build_on_files(read_declaration(file), asked, jobs, verify_commands=commands)
+        built = build_on_files(read_declaration(file), asked, jobs, decision_path=beside)
     else:
         setting = read_setting(file, ledger_root)
         chosen = chosen_window(setting, window=window, begin=begin, end=end)
         tell("accounting, planning, deciding")
-        built = build(gather_chosen(setting, chosen), asked, verify_commands=commands)
-    write_documents(built, ledger_root=ledger_root, plan=None, decide=beside)
+        built = build(gather_chosen(setting, chosen), asked, decision_path=beside)
+    notes = write_documents(built, ledger_root=ledger_root, plan=None, decide=beside)
     if out is not None:
         tell("drawing the page")
         write_page(built, out)
-    return answer_of(assemble(built.facts), path=str(out) if out else None)
+    return answer_of(assemble(built.facts), path=str(out) if out else None, notes=notes)
 
 
-def build(evidence: Evidence, asked: Asked, *, verify_commands: tuple[str, ...] = ()) -> Built:
+def build(evidence: Evidence, asked: Asked, *, decision_path: Path | None = None) -> Built:
     """All facts of a window."""
     setting = evidence.setting
     decision = decided(evidence, asked)
@@ -99,13 +99,14 @@ def build(evidence: Evidence, asked: Asked, *, verify_commands: tuple[str, ...] 
             decision=decision.document,
             gaps=(*decision.decision.gaps, *cost.gaps),
             sources=_sources(setting, evidence),
-            verify_commands=verify_commands,
+            after_services=decision.decision.inputs.after_services,
+            decision_path=None if decision_path is None else str(decision_path),
         ),
         decision=decision,
     )
 
 
-def build_on_files(declared: Declaration, asked: Asked, jobs: Path, *, verify_commands: tuple[str, ...]) -> Built:
+def build_on_files(declared: Declaration, asked: Asked, jobs: Path, *, decision_path: Path | None) -> Built:
     """The facts of a job file and a capacity alone, where nothing was collected."""
     decision = decided_on_files(declared, asked, jobs)
     certificate = decision.document.get("certificate")
@@ -118,18 +119,19 @@ def build_on_files(declared: Declaration, asked: Asked, jobs: Path, *, verify_co
             plan_inputs=decision.inputs.get("plan"),
             decision=decision.document,
             gaps=decision.decision.gaps,
-            verify_commands=verify_commands,
+            decision_path=None if decision_path is None else str(decision_path),
         ),
         decision=decision,
     )
 
 
-def write_documents(built: Built, *, ledger_root: Path, plan: Path | None, decide: Path | None) -> None:
-    """Keep the decision and the plan in it with their inputs, in the ledger and where asked for."""
-    keep("decide", built.decision.document, built.decision.inputs, ledger_root=ledger_root, out=decide)
+def write_documents(built: Built, *, ledger_root: Path, plan: Path | None, decide: Path | None) -> tuple[str, ...]:
+    """Keep the decision and the plan in it with their inputs, in the ledger and where asked for; what to say of it."""
+    notes = keep("decide", built.decision.document, built.decision.inputs, ledger_root=ledger_root, out=decide)
     facts = built.facts
     if facts.plan is not None and facts.plan_inputs is not None:
         keep("plan", facts.plan, facts.plan_inputs, ledger_root=ledger_root, out=plan)
+    return notes
 
 
 def write_page(built: Built, out: Path) -> None:

@@ -11,6 +11,8 @@ from gpuyield.model.evidence import Gap
 from gpuyield.report.answer import Answer, Next
 from gpuyield.report.facts import Document
 from gpuyield.report.screens.account import gap_notes, zone_of_gaps
+from gpuyield.report.screens.conditional import conditional_table, conditional_words
+from gpuyield.report.sentences import sentence
 from gpuyield.report.tables import Cell, Column, Kind, Table
 from gpuyield.units import Window, parse_instant
 
@@ -76,42 +78,30 @@ def money_words(money: Any) -> str | None:
     return f"{Decimal(str(money)):,.2f}"
 
 
-def conditional_table(decision: Document) -> Table | None:
+def observed_table(decision: Document) -> Table | None:
     """If the observed jobs may each finish within so long: the GPUs needed, and the proven floor."""
-    rows = decision.get("conditional") or []
-    if not rows:
-        return None
-    return Table(
-        title="If the observed jobs may each finish within",
-        columns=(
-            Column("finish_within", "finish within"),
-            Column("gpus_needed", "GPUs suffice", Kind.COUNT),
-            Column("lower_bound", "proven floor", Kind.COUNT),
-            Column("impossible", "jobs impossible even alone", Kind.COUNT),
-        ),
-        rows=tuple(
-            (str(row["finish_within"]), row.get("gpus_needed"), row.get("lower_bound"), row.get("impossible"))
-            for row in rows
-        ),
-    )
+    return conditional_table(decision.get("conditional") or [], title="If the observed jobs may each finish within")
 
 
-def decide_answer(decision: Document, *, zone: ZoneInfo, path: str | None, exit_code: int = 0) -> Answer:
+def decide_answer(
+    decision: Document, *, zone: ZoneInfo, path: str | None, notes: tuple[str, ...] = (), exit_code: int = 0
+) -> Answer:
     """The decision as a screen; `path` is the file that it was written to."""
     tables = [levers_screen(decision)] if decision.get("levers") else []
-    conditional = conditional_table(decision)
+    conditional = observed_table(decision)
     if conditional is not None:
         tables.append(conditional)
-    notes = [str(one["sentence"]) for one in decision.get("flip_points") or ()]
+    lines = [*conditional_words(decision.get("conditional") or [])]
+    lines += [str(one["sentence"]) for one in decision.get("flip_points") or ()]
     experiment = decision.get("next_experiment")
     if experiment:
-        notes.append(f"To know more: {experiment['sentence']} ({experiment['command']})")
+        lines.append(f"To know more: {experiment['sentence']} ({experiment['command']})")
     gaps = decision.get("gaps") or []
     # What the decision itself lacks comes before what single nodes lack.
     found = [_gap(gap) for gap in gaps]
     own = tuple(gap for gap in found if gap.window is None)
     rest = tuple(gap for gap in found if gap.window is not None)
-    notes += [*gap_notes(own, zone=zone), *gap_notes(rest, zone=zone, most=_SHOWN_GAPS)]
+    lines += [*gap_notes(own, zone=zone), *gap_notes(rest, zone=zone, most=_SHOWN_GAPS)]
     steps = [Next(command="gpuyield report --out report.html", why="one page for all of it")]
     if path:
         steps.insert(0, Next(command=f"gpuyield verify {path}", why="check the proof again, from the inputs alone"))
@@ -127,12 +117,12 @@ def decide_answer(decision: Document, *, zone: ZoneInfo, path: str | None, exit_
         headline=(
             str(decision["headline"]),
             *(str(line) for line in decision.get("lead") or ()),
-            *(str(line) for line in decision.get("reasons") or ()),
+            *(sentence(str(line)) for line in decision.get("reasons") or ()),
             *coverage,
         ),
         tables=tuple(tables),
         csv=levers_table(decision) if decision.get("levers") else None,
-        notes=tuple(notes),
+        notes=(*lines, *notes),
         next=tuple(steps),
         exit_code=exit_code,
         zone=zone_of_gaps(found, zone),

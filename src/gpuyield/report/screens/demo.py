@@ -43,7 +43,7 @@ def demo_answer(facts: Facts, *, folder: str, gpus: int, days: int, seed: int) -
         tables=tuple(tables),
         notes=(f"Page: {folder}/report.html",),
         next=(
-            *(Next(command=command, why="check the proof again") for command in facts.verify_commands),
+            Next(command=f"gpuyield verify {folder}/decide.json", why="check the proof again"),
             Next(command=f"gpuyield explain reclaim --document {folder}/decide.json", why="why these GPUs"),
             Next(command="gpuyield init", why="connect your own Prometheus"),
         ),

@@ -23,18 +23,23 @@ def plan_answer(
     path: str | None,
     again: str = "gpuyield plan",
     gaps: Sequence[Gap] = (),
+    after_services: bool = False,
+    notes: Sequence[str] = (),
     exit_code: int = 0,
 ) -> Answer:
-    """The plan as a screen; `path` is the file that it was written to, `again` the command line that made it."""
+    """The plan as a screen; `path` is the file that it was written to, `again` the command line that made it.
+
+    `after_services`: the GPUs that exist for it are those that services leave.
+    """
     explanation = [str(line) for line in plan.get("explanation") or ()]
     first = f"{plan['status']}: {explanation[0]}" if explanation else f"{plan['status']}."
     where = f" {path}" if path else ""
     jobs = list(plan["jobs"])
-    notes = [f"gap: {gap.where}: {gap.reason}" for gap in gaps]
+    lines = [f"gap: {gap.where}: {gap.reason}" for gap in gaps]
     if len(jobs) > _SHOWN:
-        notes.append(f"{count(len(jobs) - _SHOWN, 'more job')}: -o csv or -o json lists all.")
+        lines.append(f"{count(len(jobs) - _SHOWN, 'more job')}: -o csv or -o json lists all.")
     if plan.get("stopped_because") == "time":
-        notes.append("The time limit cut the search: the same inputs may give another plan. Raise --time-limit.")
+        lines.append("The time limit cut the search: the same inputs may give another plan. Raise --time-limit.")
     checks = Next(command=f"gpuyield verify{where}", why="check plan and proof again, from the inputs alone")
     example = next((str(job["id"]) for job in jobs if job["status"] != "planned"), str(jobs[0]["id"]) if jobs else "")
     explain = f"gpuyield explain {example}" + (f" --document {path}" if path else "")
@@ -46,24 +51,28 @@ def plan_answer(
         headline=(first, *explanation[1:]),
         tables=tuple(
             table
-            for table in (gpus_table(plan), jobs_table(plan, zone, most=_SHOWN), relaxations_table(plan, zone))
+            for table in (
+                gpus_table(plan, after_services=after_services),
+                jobs_table(plan, zone, most=_SHOWN),
+                relaxations_table(plan, zone),
+            )
             if table is not None
         ),
         csv=jobs_table(plan, zone),
-        notes=tuple(notes),
+        notes=(*lines, *notes),
         next=tuple(steps),
         exit_code=exit_code,
     )
 
 
-def gpus_table(plan: Document) -> Table | None:
+def gpus_table(plan: Document, *, after_services: bool = False) -> Table | None:
     """What exists, is needed and is proven of each resource; None where there is none."""
     gpus = plan.get("gpus") or {}
     if not gpus:
         return None
     at_once = plan.get("peak_if_started_at_once") or {}
     return Table(
-        title="GPUs",
+        title="GPUs that services leave" if after_services else "GPUs",
         columns=(
             Column("resource", "resource"),
             Column("available", "exist", Kind.COUNT),

@@ -7,7 +7,7 @@ from gpuyield.report.page import Figure, Page
 from gpuyield.report.twin import page_document
 
 
-def report_answer(page: Page, *, path: str | None) -> Answer:
+def report_answer(page: Page, *, path: str | None, notes: tuple[str, ...] = ()) -> Answer:
     """Headline, figures and the first tables; where the page was written to."""
     figures = tuple(figure_line(one) for one in page.figures)
     tables = [table for section in page.sections for table in section.tables[: section.open_tables]]
@@ -18,6 +18,7 @@ def report_answer(page: Page, *, path: str | None) -> Answer:
         document=page_document(page),
         headline=(page.headline, *page.lead, *figures, *([f"Page: {path}"] if path else [])),
         tables=tuple(tables),
+        notes=notes,
         next=tuple(steps),
     )
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from gpuyield.report.facts import Facts
 from gpuyield.report.page import Section
-from gpuyield.report.screens.decide import conditional_table, levers_table
-from gpuyield.report.sentences import count
+from gpuyield.report.screens.conditional import conditional_words
+from gpuyield.report.screens.decide import levers_table, observed_table
+from gpuyield.report.sentences import count, sentence
 
 _HOW = (
     "Levers are tried in order, each on what the ones before left. A purchase is called needed only with a "
@@ -21,7 +22,7 @@ def levers_section(facts: Facts) -> Section | None:
     tables = []
     if decision.get("levers"):
         tables.append(levers_table(decision))
-    conditional = conditional_table(decision)
+    conditional = observed_table(decision)
     if conditional is not None:
         tables.append(conditional)
     return Section(
@@ -52,4 +53,5 @@ def _finding(facts: Facts) -> str:
 
 def _reasons(facts: Facts) -> tuple[str, ...]:
     decision = facts.decision or {}
-    return tuple(str(line) for line in decision.get("reasons") or ())
+    reasons = [sentence(str(line)) for line in decision.get("reasons") or ()]
+    return (*reasons, *conditional_words(decision.get("conditional") or []))
