@@ -10,6 +10,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 from itertools import accumulate
 
 LARGEST_HEAD = 64 * 1024
@@ -57,16 +58,9 @@ class Head:
     chunked: bool
     length: int | None
     keeps_alive: bool
-    text: bytes
-
-    def header(self, name: str) -> str:
-        """The value of a header, empty when absent."""
-        wanted = name.lower().encode()
-        for line in self.text.split(b"\r\n")[1:]:
-            key, _, value = line.partition(b":")
-            if key.strip().lower() == wanted:
-                return value.strip().decode("latin-1")
-        return ""
+    content_type: str
+    content_encoding: str
+    retry_after: str
 
 
 def read_head(raw: bytes) -> Head | None:
@@ -90,6 +84,7 @@ def read_head(raw: bytes) -> Head | None:
         begin = end + 4
 
 
+@lru_cache(maxsize=1024)
 def _head(text: bytes, size: int) -> Head:
     line = text[: text.find(b"\r\n")]
     if not _STATUS_LINE.match(line):
@@ -115,8 +110,19 @@ def _head(text: bytes, size: int) -> Head:
         chunked=chunked,
         length=None if chunked else length,
         keeps_alive=keeps and (chunked or length is not None),
-        text=text,
+        content_type=_header(text, b"content-type"),
+        content_encoding=_header(text, b"content-encoding"),
+        retry_after=_header(text, b"retry-after"),
     )
+
+
+def _header(text: bytes, name: bytes) -> str:
+    """The value of a header in lower case, empty when absent."""
+    for line in text.split(b"\r\n")[1:]:
+        key, _, value = line.partition(b":")
+        if key.strip().lower() == name:
+            return value.strip().lower().decode("latin-1")
+    return ""
 
 
 class ChunkScan:

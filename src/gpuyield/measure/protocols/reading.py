@@ -53,10 +53,10 @@ def opened(response: Response) -> tuple[Body | None, Reading]:
     reading = Reading(ResponseStatus.OK, end_ns=response.times_ns[-1], http_status=head.status)
     if not 200 <= head.status < 300:
         refused = head.status in (429, 503)
-        reading.retry_after_s = _seconds(head.header("retry-after")) if refused else None
+        reading.retry_after_s = _seconds(head.retry_after) if refused else None
         status = ResponseStatus.REFUSED if refused else ResponseStatus.HTTP_ERROR
         return None, reading.fail(status, f"HTTP {head.status}")
-    if head.header("content-encoding").lower() not in ("", "identity"):
+    if head.content_encoding not in ("", "identity"):
         return None, reading.fail(ResponseStatus.MALFORMED, "it is compressed, which was not asked for")
     if body.whole:
         reading.end_ns = body.end_ns

@@ -83,7 +83,7 @@ class Decoder(Generic[_Event]):
 
 def is_stream(body: Body) -> bool:
     """Whether the body is an event stream, by its type, or by its beginning where none is given."""
-    kind = body.head.header("content-type").lower()
+    kind = body.head.content_type
     return "event-stream" in kind or (not kind and not body.content.lstrip().startswith(b"{"))
 
 

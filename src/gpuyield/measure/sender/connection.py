@@ -29,7 +29,18 @@ _DONE = b"\ndata: [DONE]"
 class Exchange:
     """One request and what came back: row `row` of the records."""
 
-    __slots__ = ("begun_ns", "connection", "done_seen", "parts", "replayed", "request", "row", "sent_ns", "times_ns")
+    __slots__ = (
+        "begun_ns",
+        "connection",
+        "done_seen",
+        "parts",
+        "replayed",
+        "request",
+        "row",
+        "sent_ns",
+        "size",
+        "times_ns",
+    )
 
     def __init__(self, row: int, request: bytes, begun_ns: int) -> None:
         self.row = row
@@ -38,6 +49,7 @@ class Exchange:
         self.sent_ns = NEVER_NS
         self.times_ns: list[int] = []
         self.parts: list[bytes] = []
+        self.size = 0
         self.done_seen = False
         self.replayed = False
         self.connection: Connection | None = None
@@ -61,7 +73,6 @@ class Connection(asyncio.Protocol):
         "_ended",
         "_framing",
         "_head",
-        "_held",
         "_lost",
         "_remaining",
         "_scan",
@@ -84,7 +95,6 @@ class Connection(asyncio.Protocol):
         self.served = 0
         self._framing = _Framing.HEAD
         self._head: Head | None = None
-        self._held = 0
         self._remaining = 0
         self._scan: ChunkScan | None = None
         self._scanned = 0
@@ -96,7 +106,6 @@ class Connection(asyncio.Protocol):
         self.exchange = exchange
         exchange.connection = self
         self._framing = _Framing.HEAD
-        self._held = 0
         if exchange.sent_ns < 0:
             exchange.sent_ns = monotonic_ns()
         self.transport.write(exchange.request)
@@ -122,14 +131,14 @@ class Connection(asyncio.Protocol):
             return
         exchange.times_ns.append(now_ns)
         exchange.parts.append(data)
-        self._held += len(data)
+        exchange.size += len(data)
         if self._may_have_ended(exchange, data):
             self.exchange = None
             self.served += 1
             if not self._is_reusable():
                 self.abort()
             self._ended(self, exchange, Ended.MESSAGE)
-        elif self._held > LARGEST_RESPONSE:
+        elif exchange.size > LARGEST_RESPONSE:
             self.abort()
             self._ended(self, exchange, Ended.TOO_LARGE)
 

@@ -15,6 +15,7 @@ import resource
 import signal
 import socket
 import sys
+import threading
 import time
 from array import array
 from collections.abc import Callable
@@ -111,22 +112,19 @@ def work(pipe: Pipe) -> None:
 
 async def _serve(pipe: Pipe) -> None:
     loop = asyncio.get_running_loop()
-    commands: asyncio.Queue[Any] = asyncio.Queue()
+    waiting: asyncio.Queue[Any] = asyncio.Queue()
     sending: list[_Sending] = []
 
-    def heard() -> None:
-        try:
-            command = pipe.recv()
-        except (EOFError, OSError):
-            os._exit(0)
+    def heard(command: Any) -> None:
         if command == STOP:
             for one in sending:
                 one.stop()
         else:
-            commands.put_nowait(command)
+            waiting.put_nowait(command)
 
-    loop.add_reader(pipe.fileno(), heard)
-    job: Job = await commands.get()
+    # A thread, since a loop that reads a pipe makes it non-blocking, and a pipe's messages may be long.
+    threading.Thread(target=_listen, args=(pipe, loop, heard), daemon=True).start()
+    job: Job = await waiting.get()
     requests = [job.target.request(job.spoken.path, body) for body in job.bodies]
     try:
         addresses = await _resolve(job)
@@ -137,11 +135,20 @@ async def _serve(pipe: Pipe) -> None:
     sending.append(one)
     pipe.send(addresses)
     while True:
-        match await commands.get():
+        match await waiting.get():
             case int(connections):
                 pipe.send(await one.open(connections))
             case part:
                 pipe.send(await one.run(part))
+
+
+def _listen(pipe: Pipe, loop: asyncio.AbstractEventLoop, heard: Callable[[Any], None]) -> None:
+    while True:
+        try:
+            command = pipe.recv()
+        except (EOFError, OSError):
+            os._exit(0)
+        loop.call_soon_threadsafe(heard, command)
 
 
 class _Sending:
@@ -253,7 +260,7 @@ class _Sending:
         if exchange not in self._running:
             return
         del self._running[exchange]
-        if sum(map(len, exchange.parts)) > _SLOW_LANE_BYTES:
+        if exchange.size > _SLOW_LANE_BYTES:
             self._reading += 1
             future = self._loop.run_in_executor(self._slow_lane, self._read, exchange, ended)
             future.add_done_callback(lambda done: self._read_slowly(exchange, done))

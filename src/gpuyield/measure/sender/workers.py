@@ -6,7 +6,7 @@ import contextlib
 import multiprocessing
 import os
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection as Pipe
 from multiprocessing.connection import wait
@@ -103,7 +103,7 @@ class Workers:
             worker.pipe.send(part.starting(start_ns))
         rows: list[Rows | None] = [None] * self._number
         progress: list[Progress | None] = [None] * self._number
-        running = dict(zip((worker.pipe for worker in self._workers), range(self._number), strict=True))
+        running = {worker.pipe: place for place, worker in enumerate(self._workers)}
         interrupted: BaseException | None = None
         stop_by_s = float("inf")
         while running and time.monotonic() < stop_by_s:
@@ -123,16 +123,16 @@ class Workers:
                     elif isinstance(message, Progress):
                         progress[place], told = message, True
                 if told and stop_by_s == float("inf") and not watch(progress):
-                    stop_by_s = self._stop(running)
+                    stop_by_s = self._stop()
             except BaseException as err:
                 interrupted = interrupted or err
-                stop_by_s = self._stop(running)
+                stop_by_s = self._stop()
         return Sent(rows=rows, started_ns=start_ns, interrupted=interrupted)
 
-    def _stop(self, running: Iterable[Pipe]) -> float:
-        for pipe in running:
+    def _stop(self) -> float:
+        for worker in self._workers:
             with contextlib.suppress(OSError):
-                pipe.send(STOP)
+                worker.pipe.send(STOP)
         return time.monotonic() + _STOPPED_WITHIN_S
 
     def _answer(self, worker: _Worker, kind: type[_Answer], *, within_s: float) -> _Answer:
