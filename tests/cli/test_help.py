@@ -11,7 +11,13 @@ from cli.console import Console
 from gpuyield.cli.commands import COMMANDS, LATER
 from gpuyield.cli.edge import run
 
-SUBCOMMANDS = (("demo", "serve"), ("outcomes", "import"), ("ledger", "digest"), ("ledger", "vacuum"))
+SUBCOMMANDS = (
+    ("demo", "serve"),
+    ("demo", "server"),
+    ("outcomes", "import"),
+    ("ledger", "digest"),
+    ("ledger", "vacuum"),
+)
 EVERY = [*((one.name,) for one in COMMANDS), *SUBCOMMANDS]
 
 

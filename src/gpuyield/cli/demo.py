@@ -1,4 +1,4 @@
-"""gpuyield demo: a made-up cluster through the whole chain; demo serve keeps its API up."""
+"""gpuyield demo: a made-up cluster through the whole chain; its API (serve), and a model-server double (server)."""
 
 from __future__ import annotations
 
@@ -71,3 +71,61 @@ def serve(
     from gpuyield.steps.demo import serve as step
 
     return step(port=port, seed=seed, gpus=gpus, days=days, ready=lambda url: say(common, url))
+
+
+@app.command(help_formatter=Columns("gpuyield demo server --port 8000 --slots 16 --step 10ms --tokens 32"))
+def server(
+    *,
+    port: Whole = 8000,
+    slots: Whole = 16,
+    step: str = "10ms",
+    prompt_token: str | None = None,
+    tokens: Whole = 32,
+    spread: str = "0",
+    fault: tuple[str, ...] = (),
+    model: str = "double",
+    seed: Seed = 0,
+    log: Path | None = None,
+    common: Annotated[Common, Parameter(name="*")] = COMMON,
+) -> Answer:
+    """A model-server double on 127.0.0.1, OpenAI-compatible, whose capacity is known: something to measure.
+
+    Parameters
+    ----------
+    port:
+        Port on 127.0.0.1; 0 takes a free one.
+    slots:
+        Requests that run at once; the others wait in order.
+    step:
+        Time of one token.
+    prompt_token:
+        Time to read one word of a prompt (default: none).
+    tokens:
+        Tokens of an answer where the request sets no limit.
+    spread:
+        How much that number varies: the standard deviation of its logarithm.
+    fault:
+        A way to go wrong and its share of the answers, such as 'error_event 1%'; may be repeated.
+    model:
+        Name of the model.
+    seed:
+        The same seed makes the same lengths and faults.
+    log:
+        File for what really happened to each request, as JSON lines, written at the end.
+    """
+    from gpuyield.cli.progress import say
+    from gpuyield.steps.demo_server import serve_double
+
+    return serve_double(
+        port=port,
+        slots=slots,
+        step=step,
+        prompt_token=prompt_token,
+        tokens=tokens,
+        spread=spread,
+        faults=fault,
+        model=model,
+        seed=seed,
+        log=log,
+        ready=lambda line: say(common, line),
+    )

@@ -9,7 +9,7 @@ import sys
 
 from gpuyield.cli.commands import COMMANDS
 
-_SUBCOMMANDS = {"demo": ("serve",), "outcomes": ("import",), "ledger": ("digest", "vacuum")}
+_SUBCOMMANDS = {"demo": ("serve", "server"), "outcomes": ("import",), "ledger": ("digest", "vacuum")}
 
 _HEAD = """# Commands
 
