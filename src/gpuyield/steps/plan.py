@@ -16,7 +16,7 @@ from gpuyield.model.declaration import Declaration
 from gpuyield.model.evidence import Gap
 from gpuyield.model.job import PlanObjective, Problem
 from gpuyield.model.plan import Plan, PlanStatus
-from gpuyield.plan import make_plan, plan_document, plan_inputs
+from gpuyield.plan import continue_plan, make_plan, plan_document, plan_inputs, with_outlook
 from gpuyield.report.answer import Answer
 from gpuyield.report.screens.plan import plan_answer as answer_of
 from gpuyield.steps.documents import keep
@@ -121,10 +121,23 @@ def read_named_problem(
     )
 
 
-def make(problem: Problem, *, seed: int, time_limit: str, prices: Mapping[str, Decimal] | None = None) -> Planned:
-    """Plan within a time limit; the limit is only a cap."""
+def make(
+    problem: Problem,
+    *,
+    seed: int,
+    time_limit: str,
+    prices: Mapping[str, Decimal] | None = None,
+    start_from: Plan | None = None,
+) -> Planned:
+    """Plan within a time limit; the limit is only a cap. It never falls behind the plan that it starts from."""
     used = prices if problem.objective is PlanObjective.CHEAPEST else None
-    plan = make_plan(problem, seed=seed, should_stop=deadline(time_limit), prices=used)
+    stop = deadline(time_limit)
+    if start_from is None:
+        plan = make_plan(problem, seed=seed, should_stop=stop, prices=used)
+    else:
+        old = {one.id: one.run for one in start_from.jobs if one.run is not None}
+        plan = continue_plan(problem, old, seed=seed, should_stop=stop, prices=used)
+    plan = with_outlook(problem, plan)
     return Planned(
         problem=problem,
         plan=plan,

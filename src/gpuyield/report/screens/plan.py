@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 from gpuyield.model.evidence import Gap
 from gpuyield.report.answer import Answer, Next
 from gpuyield.report.facts import Document
+from gpuyield.report.screens.nodes import nodes_table
 from gpuyield.report.sentences import count, listed
 from gpuyield.report.tables import Cell, Column, Kind, Table, format_local, format_span
 from gpuyield.units import parse_instant
@@ -55,6 +56,7 @@ def plan_answer(
                 gpus_table(plan, after_services=after_services),
                 jobs_table(plan, zone, most=_SHOWN),
                 relaxations_table(plan, zone),
+                nodes_table(plan),
             )
             if table is not None
         ),
@@ -90,6 +92,7 @@ def gpus_table(plan: Document, *, after_services: bool = False) -> Table | None:
 def jobs_table(plan: Document, zone: ZoneInfo, *, most: int | None = None) -> Table:
     """Every job (at most so many) with its start and end, in order of its start; those not run come first."""
     ordered = sorted(plan["jobs"], key=_start)
+    risky = any(job.get("p_late") is not None for job in ordered)
     rows: list[tuple[Cell, ...]] = []
     for job in ordered[:most]:
         segments = job.get("segments") or []
@@ -103,6 +106,7 @@ def jobs_table(plan: Document, zone: ZoneInfo, *, most: int | None = None) -> Ta
                 parse_instant(segments[-1][1]) if segments else None,
                 parse_instant(job["deadline"]) if job.get("deadline") else None,
                 round(job["slack_s"] * 1000) if job.get("slack_s") is not None else None,
+                *((job.get("p_late"),) if risky else ()),
                 str(job.get("why") or ""),
             )
         )
@@ -117,6 +121,7 @@ def jobs_table(plan: Document, zone: ZoneInfo, *, most: int | None = None) -> Ta
             Column("end", "end", Kind.INSTANT),
             Column("deadline", "deadline", Kind.INSTANT),
             Column("slack_ms", "slack", Kind.DURATION),
+            *((Column("p_late", "late in", Kind.RATIO),) if risky else ()),
             Column("why", "why"),
         ),
         rows=tuple(rows),
