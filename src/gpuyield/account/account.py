@@ -182,7 +182,9 @@ class _Gathered:
             states = self._nodes.states.get(track.holding.node, ())
             found = amounts(
                 track,
-                states=[one for one in states if one.from_ms < track.to_ms and one.to_ms > track.from_ms],
+                states=[
+                    one for one in states if one.from_ms - one.from_slack_ms < track.to_ms and one.to_ms > track.from_ms
+                ],
                 cuts=self._cuts,
                 judging=self._judgings.of(track.holding),
                 threshold_ppb=self._threshold_ppb,

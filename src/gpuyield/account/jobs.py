@@ -13,7 +13,7 @@ from decimal import Decimal
 
 from gpuyield.account.account import Accounting
 from gpuyield.account.nodes import NodeState
-from gpuyield.account.pods import Ending, Holding
+from gpuyield.account.pods import Ending, Holding, Waiting
 from gpuyield.model.gpu import DeviceKind
 from gpuyield.model.job import Capacity, PlanJob, Shape
 from gpuyield.units import Window, merge_windows
@@ -82,7 +82,7 @@ def _job(
         name=name,
         workload=first.owner.workload,
         team=first.owner.team,
-        gpus=_most_devices(held),
+        gpus=most_devices(held),
         flavor=state.flavor if state else None,
         created_ms=min(began, created_ms) if created_ms is not None else began,
         started_ms=runs[0].from_ms,
@@ -91,7 +91,8 @@ def _job(
     )
 
 
-def _most_devices(held: Iterable[Holding]) -> int:
+def most_devices(held: Iterable[Holding | Waiting]) -> int:
+    """The most devices that are held or asked for at once."""
     changes = sorted(change for one in held for change in ((one.from_ms, one.devices), (one.to_ms, -one.devices)))
     level = most = 0
     for _, change in changes:

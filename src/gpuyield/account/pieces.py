@@ -243,7 +243,8 @@ def _may_be_idle(pieces: _Pieces, live: Bools, track: Track, threshold_ppb: int,
     blind = pieces.running & ~live
     possible = blind | (live & (pieces.lo_ppb[at] < threshold_ppb))
     # How much longer than it is known to be a span may be at its pod's edges.
-    more_ms = track.holding.running_slack_ms + track.holding.to_lag_ms
+    held = track.holding
+    more_ms = held.from_slack_ms + held.running_slack_ms + held.to_lag_ms
     may = np.zeros(len(possible), dtype=np.bool_)
     for low, high in _stretches(possible):
         if int(pieces.t1[high - 1] - pieces.t0[low]) + more_ms >= idle_after_ms:

@@ -59,6 +59,10 @@ class _Stored(Generic[Fact]):
         )
 
 
+_Lying = tuple[frozenset[str], _Stored[Any]]
+"""The days in which a fact lies, and the fact."""
+
+
 def write_outcomes(ledger: Ledger, imported: Imported, *, ingested_us: int, sha256: str) -> Import:
     """Put outcomes and verdicts in their days; `sha256` is that of the file they come from.
 
@@ -80,11 +84,12 @@ def write_outcomes(ledger: Ledger, imported: Imported, *, ingested_us: int, sha2
 
     ends = _day_by_outcome([*(one.fact for _, one in stored.values()), *imported.outcomes])
     known = sources_by_id(ends)
-    moving = {key: one for key, (day, one) in held.items() if _day_of_verdict(one.fact, ends, known) != day}
+    homes = {key: _day_of_verdict(one.fact, ends, known) for key, (_, one) in held.items()}
+    moving = {key: one for key, (days, one) in held.items() if days != {homes[key]}}
     placed = _by_day((one, _day_of_verdict(one.fact, ends, known)) for one in {**moving, **said}.values())
     for day, rows in sorted(placed.items()):
         _put(ledger, VERDICTS, day, rows, held)
-    for day, keys in sorted(_left(moving, held).items()):
+    for day, keys in sorted(_left({key: held[key][0] - {homes[key]} for key in moving}).items()):
         _take_away(ledger, day, keys)
     return Import(
         new_outcomes=sum(key not in stored for key in fresh),
@@ -142,7 +147,9 @@ def _day_of_verdict(
     return days.get(verdict.attempt) or days.get(None) or day_name(verdict.decided_us // 1000)
 
 
-def _refuse_contradictions(there: Mapping[Any, tuple[str, _Stored[Any]]], coming: Mapping[Any, _Stored[Any]]) -> None:
+def _refuse_contradictions(
+    there: Mapping[Any, tuple[object, _Stored[Any]]], coming: Mapping[Any, _Stored[Any]]
+) -> None:
     mistakes = [
         Mistake(
             what=f"{_title(one.fact)} is in the ledger with other values.",
@@ -169,19 +176,18 @@ def _by_day(placed: Iterable[tuple[_Stored[Any], str]]) -> dict[str, list[_Store
     return days
 
 
-def _left(moving: Iterable[Any], held: Mapping[Any, tuple[str, _Stored[Any]]]) -> dict[str, set[Any]]:
+def _left(days_by_key: Mapping[Any, Iterable[str]]) -> dict[str, set[Any]]:
     left: dict[str, set[Any]] = defaultdict(set)
-    for key in moving:
-        left[held[key][0]].add(key)
+    for key, days in days_by_key.items():
+        for day in days:
+            left[day].add(key)
     return left
 
 
-def _put(
-    ledger: Ledger, table: Table, day: str, rows: Sequence[_Stored[Any]], there: Mapping[Any, tuple[str, _Stored[Any]]]
-) -> None:
+def _put(ledger: Ledger, table: Table, day: str, rows: Sequence[_Stored[Any]], there: Mapping[Any, _Lying]) -> None:
     def is_there(one: _Stored[Any]) -> bool:
         found = there.get(_key(one.fact))
-        return found is not None and found[0] == day and found[1].sha256 <= one.sha256
+        return found is not None and day in found[0] and found[1].sha256 <= one.sha256
 
     if all(is_there(one) for one in rows):
         return
@@ -204,10 +210,8 @@ def _take_away(ledger: Ledger, day: str, keys: set[Any]) -> None:
     ledger.update_day(VERDICTS, day, change)
 
 
-def _located(
-    ledger: Ledger, table: Table, column: str, ids: Sequence[str]
-) -> dict[tuple[str, str, int], tuple[str, _Stored[Any]]]:
-    """Facts with these ids, by key, each with the day it lies in; a fact in two days counts in its later one."""
+def _located(ledger: Ledger, table: Table, column: str, ids: Sequence[str]) -> dict[tuple[str, str, int], _Lying]:
+    """Facts with these ids, by key, each with the days it lies in: two where an import was cut off as it moved it."""
     files = ledger.files_of(table) if ids else []
     if not files:
         return {}
@@ -217,8 +221,11 @@ def _located(
         files=files,
         ids=list(ids),
     )
-    days = [str(day) for day in rows["date"]]
-    return {_key(one.fact): (day, one) for day, one in zip(days, _stored(table, rows), strict=True)}
+    found: dict[tuple[str, str, int], _Lying] = {}
+    for day, one in zip(rows["date"].tolist(), _stored(table, rows), strict=True):
+        days, known = found.get(_key(one.fact), (frozenset(), one))
+        found[_key(one.fact)] = days | {str(day)}, known.merged(one)
+    return found
 
 
 def _stored(table: Table, rows: Mapping[str, Any]) -> list[_Stored[Any]]:
