@@ -92,6 +92,11 @@ class Double:
         )
         return int(self._server.sockets[0].getsockname()[1])
 
+    @property
+    def is_up(self) -> bool:
+        """Whether it listens."""
+        return self._server is not None and self._server.is_serving()
+
     async def stop(self) -> None:
         """Close everything at once, as a crash would."""
         if self._server is not None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 import ssl
 from collections.abc import Callable
 from time import monotonic_ns
@@ -20,7 +21,7 @@ _OUR_OWN = frozenset({errno.EMFILE, errno.ENFILE, errno.EADDRNOTAVAIL, errno.ENO
 
 
 class Pool:
-    """Connections to one target. `answered` is told how each exchange ended, `refused` when no connection came."""
+    """Connections to one target. `answered` is told how each exchange ended, `refused` why no connection came."""
 
     def __init__(
         self,
@@ -28,7 +29,7 @@ class Pool:
         addresses: list[str],
         *,
         answered: Callable[[Exchange, Ended], None],
-        refused: Callable[[Exchange], None],
+        refused: Callable[[Exchange, str], None],
     ) -> None:
         self._target = target
         self._addresses = addresses
@@ -82,9 +83,9 @@ class Pool:
     async def _send_on_new(self, exchange: Exchange) -> None:
         try:
             connection = await self._open()
-        except (OSError, ssl.SSLError):
+        except OSError as err:
             if self._connecting.pop(exchange, None) is not None:
-                self._refused(exchange)
+                self._refused(exchange, _reason(err))
             return
         if self._connecting.pop(exchange, None) is None:
             self._idle.append(connection)
@@ -123,3 +124,11 @@ class Pool:
     def _lost(self, connection: Connection) -> None:
         if connection in self._idle:
             self._idle.remove(connection)
+
+
+def _reason(err: OSError) -> str:
+    if isinstance(err, ssl.SSLCertVerificationError):
+        return "its certificate is not trusted"
+    if isinstance(err, ssl.SSLError):
+        return "it does not speak TLS there"
+    return os.strerror(err.errno) if err.errno else type(err).__name__

@@ -268,9 +268,9 @@ class _Sending:
             self._keep(exchange, self._read(exchange, ended))
         self._go_on()
 
-    def _refused(self, exchange: Exchange) -> None:
+    def _refused(self, exchange: Exchange, why: str) -> None:
         self._running.pop(exchange, None)
-        reading = Reading(ResponseStatus.CONNECT_FAILED, end_ns=monotonic_ns(), problem="no connection")
+        reading = Reading(ResponseStatus.CONNECT_FAILED, end_ns=monotonic_ns(), problem=f"no connection: {why}")
         self._keep(exchange, reading)
         self._go_on()
 
@@ -355,7 +355,7 @@ class _Sending:
         connecting = exchange.sent_ns < 0
         self._pool.give_up(exchange)
         if connecting and ended is Ended.LATE:
-            self._refused(exchange)
+            self._refused(exchange, "none within its time limit")
         else:
             self._answered(exchange, ended)
 
