@@ -49,8 +49,8 @@ class Device:
     """The activity of one device.
 
     Columns per sample: span `[start_ms, end_ms)`; `ppb` the activity in billionths (-1: a value that cannot be
-    true); `lo_ppb` and `hi_ppb` the lesser and the greater of it and the next sample (before a gap: and of the one
-    before). `held` says that the span ends by the next sample rather than after one interval.
+    true); `lo_ppb` and `hi_ppb` the lesser and the greater of it and the next sample (before a gap: all there may
+    be). `held` says that the span ends by the next sample rather than after one interval.
     """
 
     key: DeviceKey
@@ -330,15 +330,18 @@ def _device(
 def _between_neighbours(ppb: Ints, held: npt.NDArray[np.bool_]) -> tuple[Ints, Ints]:
     """The lesser and the greater of each sample and the next one that can be true.
 
-    Where that one does not follow at once (after a gap, or a sample that cannot be true), the one before counts too.
+    Where samples between them cannot be true, the one before counts too. After the last sample before a gap nobody
+    looked: anything may have been.
     """
     true = np.flatnonzero(ppb >= 0)
     told = ppb if len(true) == len(ppb) else ppb[true]
     following = np.append(told[1:], told[-1:])
     low, high = np.minimum(told, following), np.maximum(told, following)
-    later = np.flatnonzero(~held[true] | (np.append(np.diff(true), 1) > 1))
-    before = told[np.maximum(later - 1, 0)]
-    low[later], high[later] = np.minimum(low[later], before), np.maximum(high[later], before)
+    apart = np.flatnonzero(np.diff(true) > 1)
+    before = told[np.maximum(apart - 1, 0)]
+    low[apart], high[apart] = np.minimum(low[apart], before), np.maximum(high[apart], before)
+    last = ~held[true]
+    low[last], high[last] = 0, PPB
     if len(true) == len(ppb):
         return low, high
     lowest, highest = ppb.copy(), ppb.copy()
