@@ -13,22 +13,20 @@ import numpy as np
 
 from gpuyield.model.job import Capacity, Problem
 from gpuyield.model.plan import Certificate, Run
+from gpuyield.plan.behind import complete as complete
 from gpuyield.plan.board import Board, Mode, Steps, Task, arrange
 from gpuyield.plan.budget import Budget
 from gpuyield.plan.exact import Answer, Settled, bound_tasks, settle
 from gpuyield.plan.impossible import Impossible, impossible_certificate, impossible_jobs
+from gpuyield.plan.large import is_large, large_schedules, meeting_all
 from gpuyield.plan.learn import learn
 from gpuyield.plan.overload import Overload, forced_gpu_ms, forced_jobs, interval_certificate, tightest
-from gpuyield.plan.profile import NEVER, Profile, most_between, with_added
+from gpuyield.plan.profile import NEVER, most_between, with_added
 from gpuyield.plan.prove import search_certificate
 from gpuyield.plan.schedule import (
     Manner,
-    Placement,
     Schedule,
     ShapeChoice,
-    choose,
-    hold,
-    in_precedence,
     list_orders,
     meets_all,
     serial_schedule,
@@ -159,6 +157,9 @@ def first_that_meets_all(case: Case, budget: Budget) -> Schedule | None:
 
 
 def _rule_schedules(case: Case, budget: Budget, manners: Sequence[Manner]) -> Iterator[Schedule]:
+    if is_large(case):
+        yield from large_schedules(case, budget, manners)
+        return
     several = has_choice(case.board)
     first = True
     for order in list_orders(case.board, case.windows):
@@ -186,6 +187,10 @@ def find_plan(case: Case, budget: Budget, *, rules: bool = True, work: int = SET
         return Finding(None, none_exists=True)
     if rules:
         schedule = first_that_meets_all(case, budget)
+        if schedule is not None:
+            return Finding(schedule)
+    if is_large(case):
+        schedule = meeting_all(case, budget)
         if schedule is not None:
             return Finding(schedule)
     tasks = bound_tasks(case.board, case.windows)
@@ -225,29 +230,6 @@ def settled(case: Case, windows: Windows, tasks: Sequence[int], budget: Budget, 
     return found if placed is None else Settled(Answer.PLAN, placed)
 
 
-def complete(case: Case, placed: Mapping[int, Placement]) -> Schedule:
-    """The placements kept, and every other job behind them as early as it fits."""
-    board = case.board
-    profile = Profile(case.steps)
-    rows: list[Placement | None] = [None] * len(board.tasks)
-    for at, one in placed.items():
-        hold(profile, one)
-        rows[at] = one
-    for at in board.topological:
-        task = board.tasks[at]
-        if rows[at] is not None or task.fixed_ms is not None:
-            continue
-        before = [rows[one] for one in task.before]
-        if any(one is None for one in before):
-            continue
-        earliest = max([task.release_ms, *(one.end_ms for one in before if one is not None)])
-        best = choose(profile, task, case.windows.tails[at], earliest, Manner(ShapeChoice.EARLIEST))
-        if best is not None:
-            hold(profile, best)
-            rows[at] = best
-    return Schedule(in_precedence(board, rows))
-
-
 def worst_overload(case: Case) -> tuple[int, Overload] | None:
     """The resource and span with most extra needed, GPU resources before others."""
     best: tuple[tuple[bool, Overload], int] | None = None
@@ -266,20 +248,25 @@ def prove(case: Case, budget: Budget, *, known: Finding | None = None, work: int
     """
     if case.hard_impossible:
         return _impossible_certificate(case, budget)
+    quick = quick_proof(case)
+    if quick is not None:
+        return quick
+    if known is None:
+        known = find_plan(case, budget, rules=False, work=work)
+    if known.certificate is not None or not known.none_exists:
+        return known.certificate
+    return search_tree(case, budget) or _learned(case, bound_tasks(case.board, case.windows), budget, work).certificate
+
+
+def quick_proof(case: Case) -> Certificate | None:
+    """The certificate of an overloaded interval or of gangs too wide for each other; None where there is neither."""
     over = worst_overload(case)
     if over:
         resource, span = over
         interval = interval_certificate(case.board, case.steps, case.windows, resource, span.from_ms, span.to_ms)
         if interval["required_gpu_ms"] > interval["capacity_gpu_ms"]:
             return interval
-    wide = wide_gangs(case)
-    if wide:
-        return wide
-    if known is None:
-        known = find_plan(case, budget, rules=False, work=work)
-    if known.certificate is not None or not known.none_exists:
-        return known.certificate
-    return search_tree(case, budget) or _learned(case, bound_tasks(case.board, case.windows), budget, work).certificate
+    return wide_gangs(case)
 
 
 def _impossible_certificate(case: Case, budget: Budget) -> Certificate | None:

@@ -21,6 +21,7 @@ from gpuyield.plan.case import (
 )
 from gpuyield.plan.cpsat import Aim, Question, ask
 from gpuyield.plan.exact import bound_tasks
+from gpuyield.plan.large import is_large, levelled_on
 from gpuyield.plan.level import Movable, level, peak
 from gpuyield.plan.overload import forced_jobs, interval_certificate, tightest
 from gpuyield.plan.profile import constant
@@ -29,6 +30,8 @@ from gpuyield.plan.schedule import Placement, Schedule, meets_all
 PLENTY = 1 << 40
 """More of a resource than any set of jobs of a problem can hold at once."""
 LEVEL_WORK_PER_JOB = 8
+PATIENCE = 800
+"""Sweeps of the kernel without fewer after which no fewer are looked for."""
 CLOSED_TASKS = 400
 """Beyond so many jobs with a deadline it is not tried to meet the floor."""
 
@@ -49,8 +52,12 @@ def fewest(case: Case, resource: int, known: Sequence[Schedule], budget: Budget,
     if case.impossible and not chosen:
         return GpuNeed(resource=name, available=available, needed=None, lower_bound=floor, certificate=certificate)
     best = _best_known(roomy, resource, known)
-    best = _levelled(roomy, resource, floor, best, budget)
-    best = _searched(case, roomy, resource, floor, best, budget)
+    if is_large(case):
+        best = _levelled_large(roomy, resource, floor, best, budget, PATIENCE if chosen else PATIENCE // 20)
+    else:
+        best = _levelled(roomy, resource, floor, best, budget)
+    if best is None or not is_large(case):
+        best = _searched(case, roomy, resource, floor, best, budget)
     if best is not None:
         floor, certificate, best = _closed(case, resource, floor, certificate, best, budget)
     said = None
@@ -172,12 +179,20 @@ def peak_of(schedule: Schedule, resource: int) -> int:
     return peak(starts, ends, demands)
 
 
+def _levelled_large(
+    roomy: Case, resource: int, floor: int, best: _Found | None, budget: Budget, patience: int
+) -> _Found | None:
+    """The better of what is known and what the kernel levels; `patience` in sweeps without getting lower."""
+    if best is not None and best[0] <= floor:
+        return best
+    schedule = levelled_on(roomy, resource, floor, 0, budget, patience)
+    found = None if schedule is None else _best_known(roomy, resource, [schedule])
+    return found if best is None or (found is not None and found[0] < best[0]) else best
+
+
 def _levelled(roomy: Case, resource: int, floor: int, best: _Found | None, budget: Budget) -> _Found | None:
     """A plan by levelling, where every job is free to move alone: one shape, one resource, no precedence."""
     board = roomy.board
-    if is_large(roomy):
-        found = levelled_on(roomy, resource, floor, seed, budget, patience)
-        return best if found is None else _best_known(roomy, resource, [found], best)
     tasks = [task for task in board.tasks if task.fixed_ms is None]
     simple = (
         len(tasks) == len(board.tasks)

@@ -6,17 +6,21 @@ What the kernel leaves without a place although it has to run, or could run in p
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gpuyield.plan.behind import complete
 from gpuyield.plan.board import Mode, Task
 from gpuyield.plan.budget import Budget
-from gpuyield.plan.case import Case, complete
 from gpuyield.plan.kernel.congestion import all_met, levelled, negotiated
 from gpuyield.plan.kernel.grid import Grid, grid_of
 from gpuyield.plan.kernel.search import PLAIN_TASKS, Answer, Search
 from gpuyield.plan.kernel.table import FAR, Table
 from gpuyield.plan.schedule import Manner, Schedule, ShapeChoice, merit_of
+
+if TYPE_CHECKING:
+    from gpuyield.plan.case import Case
 
 FEWEST_SWEEPS = 20_000
 
@@ -26,7 +30,7 @@ def is_large(case: Case) -> bool:
     return len(case.board.tasks) > PLAIN_TASKS
 
 
-def schedules(case: Case, budget: Budget, manners: Sequence[Manner]) -> Iterator[Schedule]:
+def large_schedules(case: Case, budget: Budget, manners: Sequence[Manner]) -> Iterator[Schedule]:
     """One schedule per list rule and manner, while the budget lasts."""
     several = any(len(task.modes) > 1 for task in case.board.tasks)
     for number, manner in enumerate(manners):
@@ -66,7 +70,6 @@ def improved(case: Case, best: Schedule, seed: int, budget: Budget, *, sure: boo
     else:
         known = Answer(runs, grid.open_room())
         search.lane["hold_all"](search.table, known.room, known.runs, grid.free)
-        known = search.repaired(known, 0, 0)
     found = _schedule(grid, negotiated(search, known, sure=sure))
     return found if merit_of(case.board, found) > merit_of(case.board, best) else best
 
@@ -90,6 +93,21 @@ def levelled_on(case: Case, resource: int, floor: int, seed: int, budget: Budget
     rest = search.sorted(search.table.timely)
     search.extend(answer, rest[runs.modes[rest] < 0])
     schedule = _schedule(grid, answer)
+    return None if schedule.missing() else schedule
+
+
+def behind_all(case: Case, best: Schedule, budget: Budget) -> Schedule | None:
+    """The schedule with what it leaves out behind it, however late; None where something still has no place."""
+    grid = _grid(case, Manner(ShapeChoice.EARLIEST))
+    runs = None if grid is None else grid.runs_of(best)
+    if grid is None or runs is None:
+        return None
+    search = Search(grid, 0, budget)
+    answer = Answer(runs, grid.open_room())
+    search.lane["hold_all"](search.table, answer.room, runs, grid.free)
+    rest = search.sorted(search.table.timely)
+    search.extend(answer, rest[runs.modes[rest] < 0], by_end=True, table=_overrunning(grid))
+    schedule = grid.schedule(answer.runs)
     return None if schedule.missing() else schedule
 
 

@@ -59,7 +59,7 @@ class Table:
 
 def learn(board: Board, steps: Sequence[Steps], tasks: Sequence[int], hint: Schedule | None, budget: Budget) -> Learned:
     """Search the given tasks until there is an answer or the budget is spent."""
-    table = table_of(board, steps, tasks)
+    table = None if len(tasks) > 4 * MOST_TASKS else table_of(board, steps, tasks)
     if table is None or len(table.tasks) > MOST_TASKS:
         return Learned(Answer.OPEN, {})
     search = search_of(board, steps, table, hint, min(MOST_LEMMAS, budget.left // WORK_PER_CONFLICT + 1_000))

@@ -22,14 +22,14 @@ from gpuyield.model.plan import (
     StoppedBecause,
 )
 from gpuyield.plan.budget import Budget, never
-from gpuyield.plan.case import BOTH_CHOICES, Case, find_plan, has_choice, prove, rule_schedules
+from gpuyield.plan.case import BOTH_CHOICES, Case, find_plan, has_choice, prove, quick_proof, rule_schedules
 from gpuyield.plan.cheapest import cheaper, cost_of, least_cost
 from gpuyield.plan.explain import Clock, explain, why_given_up, why_impossible, why_then
 from gpuyield.plan.fewest import PLENTY, fewest, peak_of
 from gpuyield.plan.impossible import chain_heads
 from gpuyield.plan.improve import squeaky_wheel
-from gpuyield.plan.neighbours import replaced_nearby
 from gpuyield.plan.large import improved, is_large
+from gpuyield.plan.neighbours import replaced_nearby
 from gpuyield.plan.objective import (
     chosen_resource,
     makespan_objective,
@@ -124,7 +124,7 @@ class _Maker:
         relaxed: list[Relaxation] = []
         if advise and status in (PlanStatus.INFEASIBLE, PlanStatus.UNKNOWN):
             share = self.budget.share(ADVICE_WORK)
-            relaxed = relaxations(self.case, known.schedule, known.certificate, share)
+            relaxed = relaxations(self.case, known.schedule, known.certificate, needs, share)
             self.budget.settle(share)
         jobs = self._jobs(known.schedule)
         at_once = {
@@ -156,9 +156,11 @@ class _Maker:
             known.schedule = self.start
         if meets_all(case.board, known.schedule):
             return self._polished(known)
+        if is_large(case):
+            known.certificate = quick_proof(case)
         if case.hard_impossible:
             known.certificate = prove(case, self.budget)
-        else:
+        elif known.certificate is None:
             found = find_plan(case, self.budget, rules=False)
             if found.schedule is not None:
                 known.schedule = found.schedule

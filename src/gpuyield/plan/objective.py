@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from decimal import Decimal
@@ -13,6 +14,7 @@ from gpuyield.plan.board import Board, gpus_of
 from gpuyield.plan.budget import Budget
 from gpuyield.plan.case import Case, find_plan, prove, rule_schedules
 from gpuyield.plan.impossible import on_time_alone
+from gpuyield.plan.kernel.pricing import on_time_buyers, price_bound
 from gpuyield.plan.overload import forced_jobs, tightest
 from gpuyield.plan.profile import constant
 from gpuyield.plan.schedule import Manner, Schedule, ShapeChoice, meets_all
@@ -24,25 +26,32 @@ MAKESPAN_TASKS = 40
 
 def on_time_shares(board: Board, schedule: Schedule) -> OnTime:
     """What is on time of the jobs with a deadline or a due time: by weight, number, GPU time (1 of nothing)."""
-    weight = met_weight = Fraction(0)
+    weights: Counter[Decimal] = Counter()
+    met_weights: Counter[Decimal] = Counter()
     count = met = gpu_time = met_gpu_time = 0
     for task, one in zip(board.tasks, schedule.placed, strict=True):
         wanted = [end for end in (task.deadline_ms, task.due_ms) if end is not None]
         if not wanted:
             continue
         size = _gpu_ms(board, task.index, schedule)
-        weight += Fraction(task.weight)
+        weights[task.weight] += 1
         count += 1
         gpu_time += size
         if one is not None and one.end_ms <= min(wanted):
-            met_weight += Fraction(task.weight)
+            met_weights[task.weight] += 1
             met += 1
             met_gpu_time += size
+    weight, met_weight = total_of(weights), total_of(met_weights)
     return OnTime(
         weighted=met_weight / weight if weight else Fraction(1),
         jobs=Fraction(met, count) if count else Fraction(1),
         gpu_time=Fraction(met_gpu_time, gpu_time) if gpu_time else Fraction(1),
     )
+
+
+def total_of(counted: Counter[Decimal]) -> Fraction:
+    """The exact sum of weights, each so many times."""
+    return sum((Fraction(weight) * times for weight, times in counted.items()), start=Fraction(0))
 
 
 def _gpu_ms(board: Board, at: int, schedule: Schedule) -> int:
@@ -61,13 +70,22 @@ def on_time_objective(case: Case, schedule: Schedule) -> ObjectiveValue:
     """The weighted share; its bound leaves out what cannot be on time even alone."""
     shares = on_time_shares(case.board, schedule)
     able = on_time_alone(case.board, case.steps, case.windows)
-    total = left = Fraction(0)
-    for task in case.board.tasks:
-        if task.deadline_ms is None and task.due_ms is None:
-            continue
-        total += Fraction(task.weight)
-        left += Fraction(task.weight) if able[task.index] else 0
+    timed = [task for task in case.board.tasks if task.deadline_ms is not None or task.due_ms is not None]
+    total = total_of(Counter(task.weight for task in timed))
+    left = total_of(Counter(task.weight for task in timed if able[task.index]))
     return ObjectiveValue(name="on-time", value=shares.weighted, bound=left / total if total else Fraction(1))
+
+
+def priced(case: Case, objective: ObjectiveValue, schedule: Schedule, budget: Budget) -> ObjectiveValue:
+    """The share with the bound that prices prove, where that is lower."""
+    buyers = on_time_buyers(case)
+    total = sum((buyer.weight for buyer in buyers), start=Fraction(0))
+    if not total or objective.value is None or objective.bound is None:
+        return objective
+    found = price_bound(case, buyers, schedule, objective.value * total, budget)
+    if found is None or found.weight >= objective.bound * total:
+        return objective
+    return replace(objective, bound=found.weight / total, certificate=found.certificate)
 
 
 def shorten(case: Case, best: Schedule, budget: Budget) -> Schedule:

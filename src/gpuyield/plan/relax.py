@@ -6,13 +6,14 @@ smaller that it does not do; else it is None (nobody knows).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
-from gpuyield.model.plan import AddGpus, Certificate, Drop, Less, MoveDeadline, Relaxation
+from gpuyield.model.plan import AddGpus, Certificate, Drop, GpuNeed, Less, MoveDeadline, Relaxation
 from gpuyield.plan.board import is_gpu
 from gpuyield.plan.budget import Budget
 from gpuyield.plan.case import QUICK_WORK, Case, complete, find_plan, prove, rule_schedules
 from gpuyield.plan.impossible import Reason, impossible_certificate, seconds
+from gpuyield.plan.ready_relaxations import ready_relaxations
 from gpuyield.plan.schedule import Manner, Placement, Schedule, ShapeChoice
 
 ALL_WINDOWS_TASKS = 12
@@ -21,10 +22,16 @@ MOST_LESS = 16
 MOST_LESS_PAIRS = 6_000
 """Beyond so many jobs in a relaxation (and times jobs in all) it is not proven that one less does not do."""
 MOST_DOUBLINGS = 24
+SEARCHED_TASKS = 500
+"""Beyond so many jobs relaxations are read off the plans that are known."""
 
 
-def relaxations(case: Case, best: Schedule, certificate: Certificate | None, budget: Budget) -> list[Relaxation]:
+def relaxations(
+    case: Case, best: Schedule, certificate: Certificate | None, needs: Sequence[GpuNeed], budget: Budget
+) -> list[Relaxation]:
     """The relaxations found, in the order add-gpus, move-deadline, drop; `best` is the best plan known."""
+    if len(case.board.tasks) > SEARCHED_TASKS:
+        return ready_relaxations(case, best, needs, budget)
     found: list[Relaxation] = []
     for resource in _resources_to_add(case, certificate):
         added = add_gpus(case, resource, certificate, budget)

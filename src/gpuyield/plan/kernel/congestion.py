@@ -28,7 +28,7 @@ PATIENCE = 20
 """Sweeps without less above the ceiling after which it is given up to meet every deadline."""
 STEP = 10
 """Sweeps between two looks at whether a search for the fewest still gets anywhere."""
-REPAIR_MOVES, REPAIR_PATIENCE = 12_000, 4_000
+REPAIR_MOVES, REPAIR_PATIENCE = 6_000, 2_000
 MOST_LOAD = 1 << 16
 """What there is more of than this is not negotiated for."""
 
@@ -201,12 +201,12 @@ def negotiated(search: Search, known: Answer, *, sure: bool) -> Answer:
         congestion.adopt(*start)
         worth = table.weights * median * ease if np.isfinite(ease) else np.full(len(table.weights), np.inf)
         congestion.worth = np.where(table.hard > 0, np.inf, worth) if score.met else worth
-        congestion.negotiate(STUBBORN, patience=None if np.isfinite(ease) else PATIENCE)
+        settled = congestion.negotiate(STUBBORN, patience=None if np.isfinite(ease) else PATIENCE)
         found = search.repaired(congestion.settled(), REPAIR_MOVES, REPAIR_PATIENCE)
         reached = search.score(found.runs)
         if reached > score:
             best, score = found, reached
-        if search.budget.left <= 0 or search.budget.stopped:
+        if (settled and np.isfinite(ease)) or search.budget.left <= 0 or search.budget.stopped:
             break
     return best
 

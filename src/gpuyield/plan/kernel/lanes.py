@@ -27,6 +27,9 @@ Lane: TypeAlias = dict[str, Callable[..., Any]]
 SOURCES: tuple[Any, ...] = (*FIT, *SERIAL, *LEVELS, *REPAIR, *TARIFF)
 """Every function of the kernel, behind those that it calls."""
 
+ENTRIES = frozenset({"serial", "sweep", "repair", "link_all", "hold_all", "relieve", "follow", "sell", "least_costs"})
+"""Those that are called from outside."""
+
 _log = logging.getLogger(__name__)
 _kept: list[Path] = []
 
@@ -49,7 +52,9 @@ def plain() -> Lane:
 def compiled() -> Lane:
     """The source compiled; as it stands where numba is missing."""
     try:
-        return _bound(SOURCES, _compiler())
+        inner = _compiler(no_cpython_wrapper=True, no_cfunc_wrapper=True, error_model="numpy")
+        outer = _compiler(no_cfunc_wrapper=True, error_model="numpy")
+        return _bound(SOURCES, lambda source: (outer if source.__name__ in ENTRIES else inner)(source))
     except ImportError:
         _log.warning("numba is missing: large problems are planned slowly.")
         return plain()

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 from math import gcd, lcm
 from typing import TYPE_CHECKING, Any  # A certificate is JSON.
 
@@ -131,7 +132,7 @@ class _Market:
         for steps in self.case.steps:
             edges = [at * self.bucket for at in range(self.count + 1)]
             until = [integral(steps, 0, edge) for edge in edges] if len(steps) > 1 else _constant(steps, edges)
-            rows.append([after - before for before, after in zip(until, until[1:], strict=False)] + [0])
+            rows.append([after - before for before, after in pairwise(until)] + [0])
         return np.array(rows, dtype=np.int64)
 
     def search(self, reached: float, budget: Budget) -> Floats:
@@ -209,11 +210,11 @@ class _Market:
         earned *= unit
         step = 0
         for buyer, cost in zip(self.buyers, costs.tolist(), strict=True):
-            weight = int(buyer.weight * unit)
+            worth = int(buyer.weight * unit)
             if cost < 0:
                 continue
-            step = gcd(step, weight)
-            earned += max(0, weight * scale - cost * unit)
+            step = gcd(step, worth)
+            earned += max(0, worth * scale - cost * unit)
         bound = earned // scale
         bound = bound // step * step if step else 0
         weight = Fraction(bound, unit)

@@ -86,7 +86,7 @@ def gather(table: Table, runs: Runs, about: Whereabouts, first: int, group: Ints
     high = min(len(about.heads) - 1, slot_down(table, until) >> BLOCK) if until < FAR else len(about.heads) - 1
     center = low + chance(dice, max(1, high - low + 1))
     for reach in range(2 * len(about.heads)):
-        block = center + (reach + 1) // 2 * (1 if reach % 4 < 3 and reach % 2 else -1)
+        block = center + (reach + 1) // 2 * (1 if reach % 2 else -1)
         if reach > 64 and reach > 8 * (high - low + 1):
             break
         if not 0 <= block < len(about.heads):
