@@ -19,6 +19,7 @@ def plan(
     origin: str | None = None,
     objective: Literal["on-time", "fewest-gpus", "makespan", "cheapest"] = "on-time",
     resource: str | None = None,
+    quantile: Literal["p50", "p70", "p90"] = "p70",
     time_limit: str = "10s",
     seed: Seed = 0,
     gate: Annotated[bool, Parameter(negative="")] = False,
@@ -44,6 +45,8 @@ def plan(
         What the plan is best at, once all deadlines that can be met are met.
     resource:
         Resource that fewest-gpus counts (default: the only one).
+    quantile:
+        Which quantile of their run times jobs are planned with, where they give quantiles.
     time_limit:
         The longest time to search.
     seed:
@@ -66,6 +69,7 @@ def plan(
             origin=origin,
             objective=objective,
             resource=resource,
+            quantile=quantile,
             time_limit=time_limit,
             seed=seed,
             gate=gate,

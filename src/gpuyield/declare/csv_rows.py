@@ -7,7 +7,7 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gpuyield.declare.row import Row, plain_json
+from gpuyield.declare.row import Row, check_number, plain_json
 from gpuyield.declare.tree import Path as KeyPath
 from gpuyield.declare.tree import Plain, shown
 from gpuyield.errors import DeclarationError, Mistake
@@ -35,6 +35,7 @@ def csv_rows(text: str, *, file: str, delimiter: str) -> tuple[list[Row], list[M
             elif any(cell.strip() for cell in cells):
                 places = _CsvPlaces(file=file, line=line, names=names, lines=lines, delimiter=delimiter)
                 _take_cells(cells, names, places, rows, mistakes)
+                check_number(rows, file)
     except csv.Error as err:
         raise DeclarationError(
             f"not CSV: {err}.", where=f"{file}:{first}:1", fix="Check the quotes near here."

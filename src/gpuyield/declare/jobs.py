@@ -1,7 +1,7 @@
 """Job files: rows -> jobs to be planned (contracts, section 3), every mistake at once.
 
 A duration that is finer than a millisecond is rounded up, a deadline down: a plan is never let off by rounding.
-Planning takes the 70th percentile where a job gives quantiles.
+Planning takes one of the quantiles that a job gives, the 70th percentile unless told otherwise.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from functools import partial
 
 from gpuyield.declare.deadlines import check_milestone, deadline_ms, parse_deadline
 from gpuyield.declare.job_links import ReadJob, mistakes_between
+from gpuyield.declare.plain_jobs import PlainJobs, anywhere
 from gpuyield.declare.reader import RowReader, kind_of, say_unknown_keys
 from gpuyield.declare.row import Row
 from gpuyield.declare.rows import Rows
@@ -44,7 +45,7 @@ JOB_KEYS = (
     "pinned_start",
 )
 PLANNING_QUANTILE = "p70"
-_QUANTILES = ("p50", "p70", "p90")
+QUANTILES = ("p50", "p70", "p90")
 _LONGEST_S = 100 * 366 * 86_400
 _MOST_MISTAKES = 1000
 
@@ -62,6 +63,8 @@ class JobTerms:
     """Jobs of elsewhere that `after` may name, and that an `id` may not repeat."""
     queues: Collection[str] = ()
     """The queues that have quotas; where there are any, a job may name no other."""
+    quantile: str = PLANNING_QUANTILE
+    """Which of its quantiles a job is planned with."""
 
 
 def parse_jobs(found: Rows, terms: JobTerms) -> tuple[PlanJob, ...]:
@@ -73,7 +76,12 @@ def parse_jobs(found: Rows, terms: JobTerms) -> tuple[PlanJob, ...]:
     mistakes = list(found.mistakes)
     unknown: dict[str, tuple[RowReader, int]] = {}
     jobs: list[ReadJob] = []
+    plain = PlainJobs(tuple(terms.gpu_resources))
     for row in found.rows:
+        job = None if terms.queues else plain.read(row.fields)
+        if job is not None:
+            jobs.append(ReadJob(row=row, name=job.id, after=(), job=job))
+            continue
         reader = RowReader(row, mistakes)
         for key in reader.unknown_keys(JOB_KEYS):
             first, count = unknown.get(key, (reader, 0))
@@ -161,7 +169,7 @@ def _shapes(reader: RowReader, terms: JobTerms) -> tuple[Shape, ...]:
     by_flavor = reader.mapping("durations", _duration, wanted="{flavor: seconds}")
     duration_ms = reader.text("duration_s", _duration, wanted="a number of seconds")
     if reader.has("quantiles"):
-        duration_ms = _quantile(reader)
+        duration_ms = _quantile(reader, terms.quantile)
     if len(ways) != 1 or len(lengths) != 1:
         return ()
     if by_flavor is not None:
@@ -176,14 +184,7 @@ def _shapes(reader: RowReader, terms: JobTerms) -> tuple[Shape, ...]:
         return ()
     if demand:
         return (Shape(demand=demand, duration_ms=duration_ms),)
-    return _anywhere(gpus, duration_ms, terms) if gpus is not None else ()
-
-
-def _anywhere(gpus: int, duration_ms: int, terms: JobTerms) -> tuple[Shape, ...]:
-    return tuple(
-        Shape(flavor=name.partition("/")[2] or None, demand={name: gpus}, duration_ms=duration_ms)
-        for name in terms.gpu_resources
-    )
+    return anywhere(gpus, duration_ms, tuple(terms.gpu_resources)) if gpus is not None else ()
 
 
 def _moldable(reader: RowReader, terms: JobTerms) -> tuple[Shape, ...]:
@@ -199,7 +200,7 @@ def _moldable(reader: RowReader, terms: JobTerms) -> tuple[Shape, ...]:
         gpus = reader.parsed((*path, "gpus"), value["gpus"], _gpus, wanted="a whole number from 1 on")
         duration_ms = reader.parsed((*path, "duration_s"), value["duration_s"], _duration, wanted="seconds")
         if gpus is not None and duration_ms is not None:
-            shapes += _anywhere(gpus, duration_ms, terms)
+            shapes += anywhere(gpus, duration_ms, tuple(terms.gpu_resources))
     return tuple(shapes)
 
 
@@ -207,18 +208,18 @@ def _keys(value: Plain) -> str:
     return f"{{{', '.join(shown(key) for key in value)}}}" if isinstance(value, dict) else kind_of(value)
 
 
-def _quantile(reader: RowReader) -> int | None:
+def _quantile(reader: RowReader, planned: str) -> int | None:
     given = reader.mapping("quantiles", _duration, wanted="{p50: s, p70: s, p90: s}") or {}
     for key in given:
-        if key not in _QUANTILES:
-            reader.say(("quantiles", key), f'unknown quantile "{shown(key)}".', did_you_mean(key, _QUANTILES))
-    lengths = [given[key] for key in _QUANTILES if key in given]
+        if key not in QUANTILES:
+            reader.say(("quantiles", key), f'unknown quantile "{shown(key)}".', did_you_mean(key, QUANTILES))
+    lengths = [given[key] for key in QUANTILES if key in given]
     if lengths != sorted(lengths):
         reader.say(("quantiles",), "the quantiles do not rise.", "Order them: p50 <= p70 <= p90.")
     raw = reader.raw("quantiles")
-    if isinstance(raw, dict) and raw.get(PLANNING_QUANTILE) is None:
-        reader.say(("quantiles",), f"{PLANNING_QUANTILE} is missing, which plans are made with.", "Add p70: seconds.")
-    return given.get(PLANNING_QUANTILE)
+    if isinstance(raw, dict) and raw.get(planned) is None:
+        reader.say(("quantiles",), f"{planned} is missing, which plans are made with.", f"Add {planned}: seconds.")
+    return given.get(planned)
 
 
 def _time(reader: RowReader, key: str, terms: JobTerms, *, created_ms: int) -> int | None:
@@ -274,7 +275,5 @@ def _seconds(at_least: int, text: str, label: str) -> int:
 
 
 def _duration(text: str, label: str) -> int:
-    length_ms = _seconds(0, text, label)
-    if length_ms == 0:
-        raise DeclarationError(f"{label} is 0.", fix="Write seconds above 0.")
-    return length_ms
+    number = parse_number(text, label=label, above=0, at_most=_LONGEST_S)
+    return int((number * 1000).to_integral_value(ROUND_CEILING))

@@ -8,7 +8,7 @@ from datetime import UTC, tzinfo
 from pathlib import Path
 
 from gpuyield.declare.capacity import parse_capacity
-from gpuyield.declare.jobs import JobTerms, parse_jobs
+from gpuyield.declare.jobs import PLANNING_QUANTILE, JobTerms, parse_jobs
 from gpuyield.declare.rows import read_rows
 from gpuyield.declare.values import did_you_mean
 from gpuyield.declare.yaml_file import read_file
@@ -42,10 +42,12 @@ def read_problem(
     milestones: Mapping[str, int] | None = None,
     objective: PlanObjective = PlanObjective.ON_TIME,
     resource: str | None = None,
+    quantile: str = PLANNING_QUANTILE,
 ) -> Problem:
     """The problem of these files; exactly one of `capacity` and `gpus` is given.
 
-    The origin is the capacity file's, else `origin_ms`, else now, rounded to the minute.
+    The origin is the capacity file's, else `origin_ms`, else now, rounded to the minute. Jobs that give quantiles of
+    their run time (`p50`, `p70`, `p90`) are planned with `quantile`.
 
     Raises:
         DeclarationError: Anything is wrong in either file or between them; all mistakes at once.
@@ -68,6 +70,7 @@ def read_problem(
             milestones=milestones or {},
             gpu_resources=gpu_resources(ground.capacity),
             queues=[queue.queue for queue in ground.quotas],
+            quantile=quantile,
         )
         planned = parse_jobs(found, terms)
     except DeclarationError as err:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from gpuyield.declare.tree import Path as KeyPath
 from gpuyield.declare.tree import Plain, shown
 from gpuyield.errors import DeclarationError
+
+MOST_ROWS = 250_000
+"""Beyond so many rows a file is refused: a plan of them would take too long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +23,16 @@ class Row:
     where: Callable[[KeyPath], str]
 
 
+def check_number(rows: Sequence[object], where: str) -> None:
+    """Nothing, if the rows are not too many.
+
+    Raises:
+        DeclarationError: They are.
+    """
+    if len(rows) > MOST_ROWS:
+        raise DeclarationError(f"more than {MOST_ROWS:,} rows.", where=where, fix="Split the file.")
+
+
 def plain_json(text: str) -> Plain:
     """A JSON text with its numbers as text, as they were written.
 
@@ -26,9 +40,7 @@ def plain_json(text: str) -> Plain:
         DeclarationError: No JSON, or a key is there twice.
     """
     try:
-        found: Plain = json.loads(
-            text, parse_int=str, parse_float=str, parse_constant=str, object_pairs_hook=_without_twins
-        )
+        found: Plain = _decoder().decode(text)
     except json.JSONDecodeError as err:
         raise DeclarationError(
             f"not JSON: {err.msg}.", where=f"{err.lineno}:{err.colno}", fix="Check near here."
@@ -36,6 +48,11 @@ def plain_json(text: str) -> Plain:
     except RecursionError as err:
         raise DeclarationError("nested too deeply.", where="1:1", fix="Write it flat.") from err
     return found
+
+
+@cache
+def _decoder() -> json.JSONDecoder:
+    return json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str, object_pairs_hook=_without_twins)
 
 
 def _without_twins(pairs: list[tuple[str, Plain]]) -> dict[str, Plain]:

@@ -15,7 +15,7 @@ from functools import cached_property, partial
 from pathlib import Path
 
 from gpuyield.declare.csv_rows import csv_rows
-from gpuyield.declare.row import Row, plain_json
+from gpuyield.declare.row import MOST_ROWS, Row, check_number, plain_json
 from gpuyield.declare.tree import Path as KeyPath
 from gpuyield.declare.tree import Plain, Tree, decode, shown
 from gpuyield.declare.values import rfc3339
@@ -90,6 +90,7 @@ def _listed_rows(tree: Tree) -> tuple[list[Row], list[Mistake]]:
         root, prefix = root["jobs"], ("jobs",)
     if not isinstance(root, list):
         raise DeclarationError("the file is no list.", where=tree.where(prefix), fix="Start each entry with a dash.")
+    check_number(root, tree.where(()))
     return _as_rows(root, lambda at, path: tree.where((*prefix, at, *path)))
 
 
@@ -141,11 +142,13 @@ def _json_list(text: str, *, file: str) -> tuple[list[Row], list[Mistake]]:
     if isinstance(root, dict) and list(root) == ["jobs"]:
         listed = root["jobs"]
         if isinstance(listed, list):
+            check_number(listed, file)
             return _as_rows(listed, lambda at, path: places.where(("jobs", at, *path)))
     if isinstance(root, dict) and "id" in root:
         return _as_rows([root], lambda _, path: places.where(path))
     if not isinstance(root, list):
         raise DeclarationError("the file is no JSON list.", where=f"{file}:1:1", fix="Write [{...}, {...}].")
+    check_number(root, file)
     return _as_rows(root, lambda at, path: places.where((at, *path)))
 
 
@@ -169,18 +172,23 @@ def _json_lines(text: str, *, file: str) -> tuple[list[Row], list[Mistake]]:
             column = found.where.rpartition(":")[2]
             mistakes.append(Mistake(what=found.what, where=f"{file}:{number}:{column}", fix=found.fix))
             continue
-        places = _JsonPlaces(line, file=file, first_line=number)
+        where = partial(_line_place, line, file, number)
         if isinstance(value, dict):
-            rows.append(Row(fields=value, where=places.where))
+            rows.append(Row(fields=value, where=where))
+            check_number(rows, file)
         else:
             mistakes.append(
-                Mistake(what="a line that is no JSON object.", where=places.where(()), fix="Write one {...} a line.")
+                Mistake(what="a line that is no JSON object.", where=where(()), fix="Write one {...} a line.")
             )
     return rows, mistakes
 
 
+def _line_place(line: str, file: str, number: int, path: KeyPath) -> str:
+    return _JsonPlaces(line, file=file, first_line=number).where(path)
+
+
 def _parquet_rows(path: Path) -> tuple[list[Row], list[Mistake]]:
-    found = read_parquet(path)
+    found = read_parquet(path, max_rows=MOST_ROWS)
     rows: list[Row] = []
     for number, values in enumerate(found.rows, start=1):
         fields = {name: _plain(value) for name, value in zip(found.columns, values, strict=True) if value is not None}

@@ -70,7 +70,7 @@ def _job_inputs(job: PlanJob) -> dict[str, Any]:
         "release_ms": job.release_ms,
         "deadline_ms": job.deadline_ms,
         "due_ms": job.due_ms,
-        "weight": format(job.weight, "f"),
+        "weight": format(job.weight.normalize(), "f"),
         "after": sorted(set(job.after)),
         "restart_ms": job.restart_ms,
         "started_ms": job.started_ms,

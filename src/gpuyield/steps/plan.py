@@ -10,6 +10,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any  # Documents are JSON.
 
+from gpuyield.declare.jobs import PLANNING_QUANTILE
 from gpuyield.declare.problem import read_problem
 from gpuyield.errors import DeclarationError
 from gpuyield.model.declaration import Declaration
@@ -47,6 +48,7 @@ def plan_answer(
     origin: str | None,
     objective: str,
     resource: str | None,
+    quantile: str = PLANNING_QUANTILE,
     time_limit: str,
     seed: int,
     gate: bool,
@@ -70,7 +72,14 @@ def plan_answer(
         raise DeclarationError("no jobs are named.", where="--jobs", fix="Write --jobs jobs.yaml.")
     else:
         problem = read_named_problem(
-            declared, jobs=jobs, capacity=capacity, gpus=gpus, origin=origin, objective=objective, resource=resource
+            declared,
+            jobs=jobs,
+            capacity=capacity,
+            gpus=gpus,
+            origin=origin,
+            objective=objective,
+            resource=resource,
+            quantile=quantile,
         )
     tell(f"planning {len(problem.jobs):,} jobs")
     planned = make(problem, seed=seed, time_limit=time_limit, prices=hourly_prices(declared, problem))
@@ -105,6 +114,7 @@ def read_named_problem(
     origin: str | None,
     objective: str = PlanObjective.ON_TIME,
     resource: str | None = None,
+    quantile: str = PLANNING_QUANTILE,
 ) -> Problem:
     """The problem of the files and numbers on the command line."""
     zone = parse_zone(declared.reporting_zone)
@@ -118,6 +128,7 @@ def read_named_problem(
         milestones=declared.milestones,
         objective=PlanObjective(objective),
         resource=resource,
+        quantile=quantile,
     )
 
 
@@ -160,8 +171,8 @@ def deadline(time_limit: str) -> Callable[[], bool]:
     return lambda: time.monotonic() >= end
 
 
-def hourly_prices(declared: Declaration, problem: Problem) -> dict[str, Decimal] | None:
-    """Prices per GPU and hour of the problem's resources at its origin; None where one is not declared."""
+def hourly_prices(declared: Declaration, problem: Problem) -> dict[str, Decimal]:
+    """Prices per GPU and hour of the problem's resources at its origin, as far as they are declared."""
     found: dict[str, Decimal] = {}
     for name in problem.capacity.steps:
         flavor = name.removeprefix("gpu/")
@@ -172,7 +183,6 @@ def hourly_prices(declared: Declaration, problem: Problem) -> dict[str, Decimal]
             and (price.from_ms is None or price.from_ms <= problem.origin_ms)
             and (price.to_ms is None or problem.origin_ms < price.to_ms)
         ]
-        if not prices:
-            return None
-        found[name] = prices[0]
+        if prices:
+            found[name] = prices[0]
     return found

@@ -106,6 +106,7 @@ def _with_jobs(problem: Problem, add: Path | None, declared: Declaration) -> Pro
         zone=parse_zone(declared.reporting_zone),
         milestones=declared.milestones,
         gpu_resources=gpu_resources(problem.capacity),
+        queues=[queue.queue for queue in problem.quotas],
     )
     new = parse_jobs(found, terms)
     known = {job.id for job in problem.jobs}
