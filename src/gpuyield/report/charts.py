@@ -163,9 +163,22 @@ def _key(part: str) -> str:
     return {"idle, held": "idle_held"}.get(part, part)
 
 
-def steps_over_time(rows: Sequence[Mapping[str, Any]], *, series: Sequence[str], unit: str) -> dict[str, Any]:
-    """Step lines over an area of what exists. Rows have `series`, `at` (wall-clock ms), `when` and `gpus`."""
-    styles = {"exists": (SILVER, [1, 0]), "our plan": (BLUE, [1, 0]), "all started at once": (ORANGE, [6, 3])}
+LANES = ("our plan", "FIFO queue", "all at once")
+
+
+def steps_over_time(
+    rows: Sequence[Mapping[str, Any]], *, series: Sequence[str], unit: str, over: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Step lines over an area of what exists. Rows have `series`, `at` (wall-clock ms), `when` and `gpus`.
+
+    `over` is a span to be marked, `from` and `to` with a `word` on it.
+    """
+    styles = {
+        "exists": (SILVER, [1, 0]),
+        "our plan": (BLUE, [1, 0]),
+        "FIFO queue": (SLATE, [2, 2]),
+        "all at once": (ORANGE, [6, 3]),
+    }
     chosen = [styles[name] for name in series]
     x = {"field": "at", "type": "temporal", "title": None, "axis": _time_axis(), "scale": _WALL}
     y = {
@@ -180,7 +193,7 @@ def steps_over_time(rows: Sequence[Mapping[str, Any]], *, series: Sequence[str],
         "type": "nominal",
         "title": None,
         "scale": {"domain": list(series), "range": [colour for colour, _ in chosen]},
-        "legend": {"symbolType": "stroke", "symbolSize": 300, "symbolStrokeWidth": 4},
+        "legend": {"symbolType": "stroke", "symbolSize": 300, "symbolStrokeWidth": 4, "columns": 2},
     }
     dash = {
         "field": "series",
@@ -203,9 +216,28 @@ def steps_over_time(rows: Sequence[Mapping[str, Any]], *, series: Sequence[str],
                 "mark": {"type": "line", "interpolate": "step-after", "strokeCap": "butt", "strokeWidth": 2.4},
                 "encoding": {"x": x, "y": y, "color": colour, "strokeDash": dash},
             },
+            *(_marked_span(over, x) if over else ()),
         ],
         shared={},
     )
+
+
+def _marked_span(over: Mapping[str, Any], x: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """A span over the whole height, with its word at the top."""
+    data = {"values": [over]}
+    begin = {**x, "field": "from"}
+    return [
+        {
+            "data": data,
+            "mark": {"type": "rect", "fill": ORANGE, "fillOpacity": 0.16, "stroke": BROWN, "strokeDash": [3, 3]},
+            "encoding": {"x": begin, "x2": {"field": "to"}},
+        },
+        {
+            "data": data,
+            "mark": {"type": "text", "align": "left", "baseline": "top", "dx": 5, "dy": 4, "fontSize": 11, "fill": INK},
+            "encoding": {"x": begin, "y": {"value": 0}, "text": {"field": "word"}},
+        },
+    ]
 
 
 def gantt(
@@ -215,12 +247,11 @@ def gantt(
     jobs: Sequence[str],
     not_run: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
-    """A thin bar of the plan within a thick one of start-at-once, per job, with the deadline as an upright mark.
+    """Per job the plan above what a plain queue does, before a thick bar of start-at-once; the deadline is a mark.
 
-    Rows have `job` (as shown), `name`, `lane` (our plan | all started at once), `from`, `to`, `label` and `late`; flags
-    have `job`, `name` and `at`; `not_run` has `job`, `at` and the `word` that stands there instead of a bar.
+    Rows have `job` (as shown), `name`, `lane` (one of `LANES`), `from`, `to`, `label` and `late`; flags have `job`,
+    `name` and `at`; `not_run` has `job`, `at` and the `word` that stands there instead of a bar.
     """
-    lanes = ["our plan", "all started at once"]
     job_axis = {
         "field": "job",
         "type": "nominal",
@@ -229,8 +260,12 @@ def gantt(
         "axis": {"ticks": False, "domain": False, "labelLimit": 190},
     }
     layers = [
-        _bars([row for row in rows if row["lane"] == lane], job_axis, lanes, thickness)
-        for lane, thickness in (("all started at once", 19), ("our plan", 9))
+        _bars([row for row in rows if row["lane"] == lane], job_axis, thickness, offset)
+        for lane, thickness, offset in (
+            ("all at once", 22, 0),
+            ("FIFO queue", 5, 5),
+            ("our plan", 9, -4),
+        )
     ]
     late = [row for row in rows if row["late"] and row["lane"] == "our plan"]
     if late:
@@ -256,7 +291,7 @@ def gantt(
     layers.append(
         {
             "data": {"values": list(flags)},
-            "mark": {"type": "tick", "thickness": 2.4, "color": INK, "size": 23},
+            "mark": {"type": "tick", "thickness": 2.4, "color": INK, "size": 26},
             "encoding": {
                 "x": {"field": "at", "type": "temporal", "scale": _WALL},
                 "y": job_axis,
@@ -264,15 +299,15 @@ def gantt(
             },
         }
     )
-    return _spec(height={"step": 27}, data=[], layers=layers, shared={})
+    return _spec(height={"step": 30}, data=[], layers=layers, shared={})
 
 
 def _bars(
-    rows: Sequence[Mapping[str, Any]], job_axis: Mapping[str, Any], lanes: Sequence[str], thickness: int
+    rows: Sequence[Mapping[str, Any]], job_axis: Mapping[str, Any], thickness: int, offset: int
 ) -> dict[str, Any]:
     return {
         "data": {"values": list(rows)},
-        "mark": {"type": "bar", "height": thickness, "cornerRadius": 2, "strokeWidth": 1.2},
+        "mark": {"type": "bar", "height": thickness, "yOffset": offset, "cornerRadius": 2, "strokeWidth": 1.2},
         "encoding": {
             "x": {"field": "from", "type": "temporal", "title": None, "axis": _time_axis(), "scale": _WALL},
             "x2": {"field": "to"},
@@ -281,7 +316,7 @@ def _bars(
                 "field": "lane",
                 "type": "nominal",
                 "title": None,
-                "scale": {"domain": list(lanes), "range": [BLUE, PEACH]},
+                "scale": {"domain": list(LANES), "range": [BLUE, SLATE, PEACH]},
             },
             "stroke": {"condition": {"test": "datum.late", "value": BROWN}, "value": MUTED},
             "strokeDash": {"condition": {"test": "datum.late", "value": [4, 3]}, "value": [1, 0]},

@@ -1,4 +1,4 @@
-"""The plan against starting everything at once: GPUs over time, and job by job."""
+"""The plan against starting everything at once and against a plain queue: GPUs over time, and job by job."""
 
 from __future__ import annotations
 
@@ -8,9 +8,14 @@ from datetime import UTC, datetime
 from typing import Any  # Documents are JSON.
 from zoneinfo import ZoneInfo
 
-from gpuyield.report.charts import gantt, steps_over_time
+from gpuyield.model.job import Problem, is_gpu
+from gpuyield.model.plan import Run
+from gpuyield.plan.first_come import first_come, met
+from gpuyield.plan.restored import problem_of
+from gpuyield.report.charts import LANES, gantt, steps_over_time
 from gpuyield.report.facts import Document, Facts
 from gpuyield.report.page import Chart, Section
+from gpuyield.report.screens.nodes import nodes_table
 from gpuyield.report.screens.plan import jobs_table
 from gpuyield.report.sentences import count
 from gpuyield.report.tables import format_local
@@ -21,7 +26,8 @@ _NOT_RUN = {"dropped": "given up", "impossible": "impossible"}
 
 _HOW = (
     "The plan, its bound and every fix are checked again by gpuyield verify from the canonical inputs alone. Starting "
-    "all at once is each job at its earliest moment in its first shape, whatever it needs."
+    "all at once is each job at its earliest moment in its first shape, whatever it needs. A FIFO "
+    "queue is a simulation: jobs wait in order of their release, and each that fits starts, whatever its deadline."
 )
 
 
@@ -36,6 +42,19 @@ class Bar:
     gpus: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lanes:
+    """The plan, and what it is compared with."""
+
+    planned: Sequence[Bar]
+    at_once: Sequence[Bar]
+    queued: Sequence[Bar]
+
+    def every(self) -> list[Bar]:
+        """All bars."""
+        return [*self.planned, *self.at_once, *self.queued]
+
+
 def plan_section(facts: Facts) -> Section | None:
     """Plan against start-at-once."""
     if facts.plan is None or facts.plan_inputs is None:
@@ -44,16 +63,19 @@ def plan_section(facts: Facts) -> Section | None:
     planned, at_once = planned_bars(plan), at_once_bars(inputs)
     if not at_once:
         return None
+    problem = problem_of(inputs)
+    queued = first_come(problem)
+    lanes = Lanes(planned=planned, at_once=at_once, queued=bars_of(problem, queued))
     return Section(
         id="plan",
         kicker="The plan",
         title=_finding(plan, at_once),
-        lead=tuple(str(line) for line in plan.get("explanation", ())),
+        lead=(*(str(line) for line in plan.get("explanation", ())), *_queue_words(plan, problem, queued)),
         charts=(
-            *_demand_charts(planned, at_once, inputs, zone),
-            _gantt_chart(plan, planned, at_once, zone),
+            *_demand_charts(lanes, plan, inputs, zone),
+            _gantt_chart(plan, lanes, zone),
         ),
-        tables=(jobs_table(plan, zone),),
+        tables=(jobs_table(plan, zone), *([nodes] if (nodes := nodes_table(plan)) else [])),
         how=_HOW,
     )
 
@@ -103,6 +125,34 @@ def at_once_bars(inputs: Document) -> list[Bar]:
     return bars
 
 
+def bars_of(problem: Problem, runs: Mapping[str, Run]) -> list[Bar]:
+    """Runs as bars, one per GPU resource."""
+    shapes = {job.id: job.shapes for job in problem.jobs}
+    return [
+        Bar(
+            job=name,
+            from_ms=problem.origin_ms + start_ms,
+            to_ms=problem.origin_ms + end_ms,
+            resource=resource,
+            gpus=gpus,
+        )
+        for name, run in runs.items()
+        for start_ms, end_ms in run.segments
+        for resource, gpus in shapes[name][run.shape].demand.items()
+        if is_gpu(resource)
+    ]
+
+
+def _queue_words(plan: Document, problem: Problem, queued: Mapping[str, Run]) -> list[str]:
+    """What first come, first served would come to on the same GPUs."""
+    in_time, timed = met(problem, queued)
+    if not timed:
+        return []
+    ours = (plan.get("on_time") or {}).get("jobs")
+    queue = f"First come, first served on the same GPUs would meet {in_time} of {count(timed, 'deadline')}"
+    return [f"{queue}; this plan meets {round(float(ours) * timed)}." if ours is not None else f"{queue}."]
+
+
 def peak(bars: Sequence[Bar]) -> int:
     """The most GPUs held at once."""
     return max((gpus for _, gpus in profile(bars)), default=0)
@@ -143,20 +193,20 @@ def _finding(plan: Document, at_once: Sequence[Bar]) -> str:
     return f"{words} on {count(available, 'GPU')}"
 
 
-def _demand_charts(
-    planned: Sequence[Bar], at_once: Sequence[Bar], inputs: Document, zone: ZoneInfo
-) -> tuple[Chart, ...]:
-    resources = sorted({bar.resource for bar in (*planned, *at_once)})
-    begin = min(bar.from_ms for bar in (*planned, *at_once))
-    end = max(bar.to_ms for bar in (*planned, *at_once))
+def _demand_charts(lanes: Lanes, plan: Document, inputs: Document, zone: ZoneInfo) -> tuple[Chart, ...]:
+    every = lanes.every()
+    resources = sorted({bar.resource for bar in every})
+    begin, end = min(bar.from_ms for bar in every), max(bar.to_ms for bar in every)
     charts = []
     for at, resource in enumerate(resources):
-        plan_bars = [bar for bar in planned if bar.resource == resource]
-        once_bars = [bar for bar in at_once if bar.resource == resource]
+        plan_bars, once_bars, queue_bars = (
+            [bar for bar in bars if bar.resource == resource] for bars in (lanes.planned, lanes.at_once, lanes.queued)
+        )
         series = {
             "exists": _capacity(inputs, resource, begin, end),
             "our plan": profile(plan_bars),
-            "all started at once": profile(once_bars),
+            "FIFO queue": profile(queue_bars),
+            "all at once": profile(once_bars),
         }
         rows = [
             {"series": name, "at": wall_ms(moment, zone), "gpus": gpus, "when": format_local(moment, zone)}
@@ -166,15 +216,28 @@ def _demand_charts(
         used = [name for name, steps in series.items() if steps]
         label = resource.removeprefix("gpu/").removeprefix("gpu")
         peaks = f"plan at most {peak(plan_bars)}, all at once {peak(once_bars)}"
+        over = _overload(plan, inputs, resource, zone)
+        marked = "; the marked span holds more work than fits" if over else ""
         charts.append(
             Chart(
                 id=f"chart-demand-{at}",
-                title=f"{label} GPUs over time: {peaks}".strip() if label else f"GPUs over time: {peaks}",
-                alt=f"GPUs held {label}: {peaks}, {format_local(begin, zone)} to {format_local(end, zone)}.",
-                spec=steps_over_time(rows, series=used, unit="GPUs"),
+                title=f"{label} GPUs over time: {peaks}{marked}" if label else f"GPUs over time: {peaks}{marked}",
+                alt=f"GPUs held {label}: {peaks}, {format_local(begin, zone)} to {format_local(end, zone)}{marked}.",
+                spec=steps_over_time(rows, series=used, unit="GPUs", over=over),
             )
         )
     return tuple(charts)
+
+
+def _overload(plan: Document, inputs: Document, resource: str, zone: ZoneInfo) -> dict[str, Any] | None:
+    """The span in which the plan's certificate shows that too much work must run; None where it names none."""
+    certificate = plan.get("certificate") or {}
+    if certificate.get("resource") != resource or "from_ms" not in certificate:
+        return None
+    from_ms, to_ms = (int(inputs["origin_ms"]) + int(certificate[key]) for key in ("from_ms", "to_ms"))
+    extra = certificate.get("extra_gpus")
+    word = "too much work" if extra is None else f"at least {count(int(extra), 'more GPU')} needed"
+    return {"from": wall_ms(from_ms, zone), "to": wall_ms(to_ms, zone), "word": word}
 
 
 def _capacity(inputs: Document, resource: str, begin: int, end: int) -> list[tuple[int, int]]:
@@ -186,14 +249,14 @@ def _capacity(inputs: Document, resource: str, begin: int, end: int) -> list[tup
     return [*shown, (end, shown[-1][1])]
 
 
-def _gantt_chart(plan: Document, planned: Sequence[Bar], at_once: Sequence[Bar], zone: ZoneInfo) -> Chart:
+def _gantt_chart(plan: Document, lanes: Lanes, zone: ZoneInfo) -> Chart:
     chosen = _chosen_jobs(plan)
     names = [str(job["id"]) for job in chosen]
     shown = short_names(names)
     deadlines = {str(job["id"]): parse_instant(job["deadline"]) for job in chosen if job.get("deadline")}
     rows = [
         _bar_row(bar, lane, deadlines.get(bar.job), zone, shown[bar.job])
-        for lane, bars in (("our plan", planned), ("all started at once", at_once))
+        for lane, bars in zip(LANES, (lanes.planned, lanes.queued, lanes.at_once), strict=True)
         for bar in bars
         if bar.job in set(names)
     ]
@@ -201,7 +264,7 @@ def _gantt_chart(plan: Document, planned: Sequence[Bar], at_once: Sequence[Bar],
         {"job": shown[name], "name": name, "at": wall_ms(moment, zone), "label": format_local(moment, zone)}
         for name, moment in deadlines.items()
     ]
-    ends = {bar.job: bar.to_ms for bar in at_once}
+    ends = {bar.job: bar.to_ms for bar in lanes.at_once}
     not_run = [
         {"job": shown[name], "at": wall_ms(ends[name], zone), "word": _NOT_RUN.get(str(job["status"]), "not run")}
         for job in chosen
@@ -210,7 +273,7 @@ def _gantt_chart(plan: Document, planned: Sequence[Bar], at_once: Sequence[Bar],
     of_all = f" ({len(names)} of {len(plan['jobs'])}, the tightest first)" if len(names) < len(plan["jobs"]) else ""
     told = "; ".join(
         f"{bar.job} {format_local(bar.from_ms, zone)} to {format_local(bar.to_ms, zone)}"
-        for bar in planned
+        for bar in lanes.planned
         if bar.job in set(names)
     )
     return Chart(
