@@ -42,7 +42,11 @@ class _Queue:
         self.held = np.zeros(len(board.resources), dtype=np.int64)
         self.open = [len(task.before) for task in board.tasks]
         self.running: list[tuple[int, int]] = []
+        turn = sorted(range(len(board.tasks)), key=lambda at: (_comes(board.tasks[at]), at))
+        self.by_turn = np.array(turn, dtype=np.int64)
+        self.turn = np.argsort(self.by_turn)
         self.waiting = np.zeros(0, dtype=np.int64)
+        """Turns of those that wait, in order."""
         self.starts: dict[int, tuple[int, int]] = {}
 
     def run(self) -> dict[str, Run]:
@@ -77,7 +81,8 @@ class _Queue:
         if task.fixed_ms is not None:
             self._start(at, 0, task.fixed_ms)
         else:
-            self.waiting = np.append(self.waiting, at)
+            turn = self.turn[at]
+            self.waiting = np.insert(self.waiting, np.searchsorted(self.waiting, turn), turn)
 
     def _start(self, at: int, mode: int, start: int) -> None:
         self.starts[at] = (mode, start)
@@ -89,14 +94,14 @@ class _Queue:
         place = 0
         left = np.ones(len(self.waiting), dtype=np.bool_)
         while place < len(self.waiting):
-            wanted = self.demand[:, self.waiting[place:]]
+            wanted = self.demand[:, self.by_turn[self.waiting[place:]]]
             fits = ((wanted == 0) | (wanted <= there - self.held)).all(axis=2)
             able = np.flatnonzero(fits.any(axis=0))
             if not len(able):
                 break
             first = int(able[0])
             place += first
-            self._start(int(self.waiting[place]), int(fits[:, first].argmax()), now)
+            self._start(int(self.by_turn[self.waiting[place]]), int(fits[:, first].argmax()), now)
             left[place] = False
             place += 1
         if not left.all():
