@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC
 from decimal import Decimal
 
@@ -108,3 +109,14 @@ def test_a_workload_belongs_to_the_first_family_that_takes_it_in(
     found = declared_for(families, namespace=namespace, labels=labels, queue=queue)
 
     assert (found.name if found else None) == name
+
+
+def test_a_job_with_more_gpus_than_its_namespace_may_claim_promises_nothing() -> None:
+    limited = JobSettings(created_ms=CREATED_MS, zone=UTC, milestones={}, limit=NamespaceLimit(max_gpus=8), gpus=16)
+    annotations = {"gpuyield.dev/deadline": "within 8h"}
+
+    with pytest.raises(DeclarationError, match=r"asks for 16 GPUs, and its namespace may claim 8"):
+        read_promise(annotations, {}, limited, job="evals/a")
+
+    assert read_promise({}, {}, limited, job="evals/a") == JobPromise()
+    assert read_promise(annotations, {}, replace(limited, gpus=8), job="evals/a").deadline_ms is not None

@@ -37,12 +37,16 @@ class JobPromise:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSettings:
-    """What the annotations of a job are read against; `limit` None: its namespace has none, so weight 1 at most."""
+    """What the annotations of a job are read against; `limit` None: its namespace has none, so weight 1 at most.
+
+    `gpus` is how many the job asks for at once (None: not known).
+    """
 
     created_ms: int
     zone: tzinfo
     milestones: Mapping[str, int]
     limit: NamespaceLimit | None = None
+    gpus: int | None = None
 
 
 def read_promise(
@@ -76,9 +80,22 @@ def read_promise(
     )
     if start_ms is not None and promise.deadline_ms is not None and promise.deadline_ms < start_ms:
         reading.say("deadline", "deadline is before earliest-start.", "Move one of them.")
+    if given and (what := too_many_gpus(settings.limit, settings.gpus)):
+        reading.say(next(iter(given)), what, _FEWER)
     if reading.mistakes:
         raise DeclarationError.of(sorted(reading.mistakes, key=lambda one: one.where))
     return promise
+
+
+def too_many_gpus(limit: NamespaceLimit | None, gpus: int | None) -> str:
+    """Why a job with so many GPUs at once may claim nothing by annotation; empty where it may."""
+    most = limit.max_gpus if limit else None
+    if most is None or gpus is None or gpus <= most:
+        return ""
+    return f"the job asks for {gpus:,} {'GPU' if gpus == 1 else 'GPUs'}, and its namespace may claim {most:,}."
+
+
+_FEWER = "Ask for fewer, declare the job under batch, or raise limits.NAMESPACE.max_gpus."
 
 
 class _Reading:

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 
 from gpuyield.account import Accounting
 from gpuyield.account.facts import RunsByKind, runs_by_kind
+from gpuyield.account.jobs import most_devices
+from gpuyield.account.pods import Holding, Waiting
+from gpuyield.declare.annotations import too_many_gpus
 from gpuyield.declare.deadlines import deadline_ms, parse_deadline
 from gpuyield.errors import DeclarationError
 from gpuyield.ledger import Ledger
@@ -15,6 +18,7 @@ from gpuyield.ledger.tables import RUNS, RunKind
 from gpuyield.model.cells import Owner
 from gpuyield.model.declaration import BatchFamily, Deadline, Declaration
 from gpuyield.model.evidence import Gap
+from gpuyield.model.gpu import DeviceKind, device_kind
 from gpuyield.steps.belonging import Labels
 from gpuyield.units import DAY_MS, Window, parse_zone
 
@@ -61,25 +65,31 @@ def read_promises(ledger: Ledger, accounting: Accounting, declaration: Declarati
     first: dict[JobKey, int] = {}
     owners: dict[JobKey, Owner] = {}
     pod_of: dict[JobKey, str] = {}
+    asked: dict[JobKey, list[Holding | Waiting]] = defaultdict(list)
     for holding in accounting.pods.holdings:
         if holding.job is not None:
             _earlier(first, (holding.namespace, holding.job), holding.from_ms)
             owners[holding.namespace, holding.job] = holding.owner
             pod_of[holding.namespace, holding.job] = holding.pod
+            if holding.kind is DeviceKind.WHOLE:
+                asked[holding.namespace, holding.job].append(holding)
     for wait in accounting.pods.waiting:
         if wait.job is not None:
             _earlier(first, (wait.owner.namespace, wait.job), wait.from_ms)
             owners[wait.owner.namespace, wait.job] = wait.owner
+            if device_kind(wait.resource) is DeviceKind.WHOLE:
+                asked[wait.owner.namespace, wait.job].append(wait)
     runs = _runs(ledger, accounting.window)
     created, completed, labels = _first(runs, RunKind.JOB_CREATED), _first(runs, RunKind.JOB_COMPLETED), _labels(runs)
     gaps: list[Gap] = []
     jobs = {}
     for key, seen_ms in sorted(first.items()):
-        written = labels.get(key, {})
         namespace, name = key
+        # Labels of the same name are read on the job or its pods; the job's own count first.
+        written = {**pods.of(namespace, pod_of.get(key, "")), **labels.get(key, {})}
         family = pods.family_of(namespace, pod_of.get(key, ""), owners[key].workload, name, declaration.batch)
         at_ms = created.get(key, seen_ms)
-        deadline, due = _written(f"{key[0]}/{key[1]}", family, written, declaration, gaps)
+        deadline, due = _written(key, family, written, declaration, most_devices(asked[key]), gaps)
         jobs[key] = Promised(
             workload=owners[key].workload,
             team=owners[key].team,
@@ -117,17 +127,27 @@ def _labels(runs: RunsByKind) -> dict[JobKey, dict[str, str]]:
 
 
 def _written(
-    job: str, family: BatchFamily | None, labels: Mapping[str, str], declaration: Declaration, gaps: list[Gap]
+    job: JobKey,
+    family: BatchFamily | None,
+    labels: Mapping[str, str],
+    declaration: Declaration,
+    gpus: int,
+    gaps: list[Gap],
 ) -> tuple[Deadline | None, Deadline | None]:
+    """Deadline and due time, by annotation where the namespace may claim so many GPUs, else by family."""
     found = {"deadline": family.deadline if family else None, "due": family.due if family else None}
     zone = parse_zone(declaration.reporting_zone)
     for annotation, label in ((_DEADLINE, "deadline"), (_DUE, "due")):
         text = _label(labels, annotation)
-        if text is not None:
-            try:
-                found[label] = parse_deadline(text, label=label, zone=zone)
-            except DeclarationError as err:
-                gaps.append(Gap(reason=f"annotation {annotation}: {err.mistakes[0]}", where=job))
+        if text is None:
+            continue
+        refused = too_many_gpus(declaration.limits.get(job[0]), gpus)
+        try:
+            if refused:
+                raise DeclarationError(refused, fix=f"It claims nothing; see limits.{job[0]}.max_gpus.")
+            found[label] = parse_deadline(text, label=label, zone=zone)
+        except DeclarationError as err:
+            gaps.append(Gap(reason=f"annotation {annotation}: {err.mistakes[0]}", where="/".join(job)))
     return found["deadline"], found["due"]
 
 
