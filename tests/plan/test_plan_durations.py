@@ -7,16 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpuyield.plan.durations import (
-    LEAST_RUNS,
-    DurationBasis,
-    FamilyDuration,
-    PastRun,
-    between,
-    ladder,
-    learn,
-    quantile,
-)
+from gpuyield.model.duration import DurationBasis, FamilyDuration, between, ladder
+from gpuyield.plan.durations import LEAST_RUNS, PastRun, learn, quantile
 from gpuyield.units import MINUTE_MS
 
 FORECASTS = 100

@@ -6,7 +6,8 @@ Planning takes one of the quantiles that a job gives, the 70th percentile unless
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import tzinfo
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
@@ -22,6 +23,7 @@ from gpuyield.declare.tree import Plain, in_order, shown
 from gpuyield.declare.values import did_you_mean, parse_count, parse_number, parse_text
 from gpuyield.errors import DeclarationError, Mistake
 from gpuyield.model.declaration import Deadline, Milestone
+from gpuyield.model.duration import FamilyDuration, between
 from gpuyield.model.job import PlanJob, Shape
 
 JOB_KEYS = (
@@ -65,6 +67,8 @@ class JobTerms:
     """The queues that have quotas; where there are any, a job may name no other."""
     quantile: str = PLANNING_QUANTILE
     """Which of its quantiles a job is planned with."""
+    history: Callable[[str], FamilyDuration | None] | None = None
+    """How long jobs of a family ran, for jobs that state no run time; None: nothing is known of any."""
 
 
 def parse_jobs(found: Rows, terms: JobTerms) -> tuple[PlanJob, ...]:
@@ -110,7 +114,8 @@ def _read(reader: RowReader, row: Row, terms: JobTerms) -> ReadJob:
 
 
 def _job(reader: RowReader, name: str | None, after: tuple[str, ...], terms: JobTerms) -> PlanJob | None:
-    shapes = _shapes(reader, terms)
+    usual = _usual(reader, terms)
+    shapes = _shapes(reader, terms, usual)
     release = _time(reader, "release", terms, created_ms=terms.origin_ms)
     created_ms = terms.origin_ms if release is None else release
     times = {
@@ -146,10 +151,19 @@ def _job(reader: RowReader, name: str | None, after: tuple[str, ...], terms: Job
         queue=queue,
         team=team,
         family=family,
+        spread_ms=usual.spread_ms if usual is not None else _spread(reader),
     )
 
 
-def _shapes(reader: RowReader, terms: JobTerms) -> tuple[Shape, ...]:
+def _usual(reader: RowReader, terms: JobTerms) -> FamilyDuration | None:
+    """How long the family of a job runs that states no run time; None where it does, or nothing is known."""
+    if terms.history is None or any(reader.has(key) for key in ("duration_s", "durations", "quantiles", "moldable")):
+        return None
+    family = reader.raw("family")
+    return terms.history(family) if isinstance(family, str) else None
+
+
+def _shapes(reader: RowReader, terms: JobTerms, usual: FamilyDuration | None) -> tuple[Shape, ...]:
     ways = [key for key in ("gpus", "demand", "moldable") if reader.has(key)]
     if len(ways) != 1:
         what = f"{' and '.join(ways)} are given together." if ways else "neither gpus, demand nor moldable is given."
@@ -161,7 +175,7 @@ def _shapes(reader: RowReader, terms: JobTerms) -> tuple[Shape, ...]:
                 (lengths[0],), f"{lengths[0]} beside moldable.", "Each shape of moldable has its own duration_s."
             )
         return _moldable(reader, terms)
-    if len(lengths) != 1:
+    if len(lengths) != 1 and usual is None:
         what = f"{' and '.join(lengths)} are given together." if lengths else "the run time is missing."
         reader.say((lengths[1],) if lengths else (), what, "Give exactly one of duration_s, durations and quantiles.")
     gpus = reader.text("gpus", _gpus, wanted="a whole number from 1 on")
@@ -170,7 +184,9 @@ def _shapes(reader: RowReader, terms: JobTerms) -> tuple[Shape, ...]:
     duration_ms = reader.text("duration_s", _duration, wanted="a number of seconds")
     if reader.has("quantiles"):
         duration_ms = _quantile(reader, terms.quantile)
-    if len(ways) != 1 or len(lengths) != 1:
+    if usual is not None:
+        duration_ms = usual.planned_ms
+    if len(ways) != 1 or (len(lengths) != 1 and usual is None):
         return ()
     if by_flavor is not None:
         if demand is not None:
@@ -220,6 +236,19 @@ def _quantile(reader: RowReader, planned: str) -> int | None:
     if isinstance(raw, dict) and raw.get(planned) is None:
         reader.say(("quantiles",), f"{planned} is missing, which plans are made with.", f"Add {planned}: seconds.")
     return given.get(planned)
+
+
+def _spread(reader: RowReader) -> tuple[int, ...]:
+    """The spread through the quantiles that a job gives, where they can be read and rise."""
+    given = reader.raw("quantiles")
+    if not isinstance(given, dict):
+        return ()
+    known: dict[float, int] = {}
+    for key in QUANTILES:
+        with suppress(DeclarationError):
+            if isinstance(given.get(key), str):
+                known[int(key.removeprefix("p")) / 100] = _duration(str(given[key]), key)
+    return between(known) if len(known) > 1 and list(known.values()) == sorted(known.values()) else ()
 
 
 def _time(reader: RowReader, key: str, terms: JobTerms, *, created_ms: int) -> int | None:

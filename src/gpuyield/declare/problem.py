@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, tzinfo
 from pathlib import Path
@@ -13,6 +13,7 @@ from gpuyield.declare.rows import read_rows
 from gpuyield.declare.values import did_you_mean
 from gpuyield.declare.yaml_file import read_file
 from gpuyield.errors import DeclarationError, Mistake
+from gpuyield.model.duration import FamilyDuration
 from gpuyield.model.job import Capacity, NodeGroup, PlanJob, PlanObjective, Problem, QueueQuota, SourceFile
 from gpuyield.units import MINUTE_MS, format_instant
 
@@ -43,11 +44,13 @@ def read_problem(
     objective: PlanObjective = PlanObjective.ON_TIME,
     resource: str | None = None,
     quantile: str = PLANNING_QUANTILE,
+    history: Callable[[str], FamilyDuration | None] | None = None,
 ) -> Problem:
     """The problem of these files; exactly one of `capacity` and `gpus` is given.
 
     The origin is the capacity file's, else `origin_ms`, else now, rounded to the minute. Jobs that give quantiles of
-    their run time (`p50`, `p70`, `p90`) are planned with `quantile`.
+    their run time (`p50`, `p70`, `p90`) are planned with `quantile`, those that give none as `history` says of their
+    family.
 
     Raises:
         DeclarationError: Anything is wrong in either file or between them; all mistakes at once.
@@ -71,6 +74,7 @@ def read_problem(
             gpu_resources=gpu_resources(ground.capacity),
             queues=[queue.queue for queue in ground.quotas],
             quantile=quantile,
+            history=history,
         )
         planned = parse_jobs(found, terms)
     except DeclarationError as err:

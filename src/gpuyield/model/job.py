@@ -12,6 +12,8 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import TypeAlias
 
+from gpuyield.model.duration import FamilyDuration
+
 Steps: TypeAlias = tuple[tuple[int, int], ...]
 """A step function `(from_ms, amount)`, each holding until the next; 0 before the first."""
 
@@ -133,7 +135,7 @@ class PlanObjective(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """What a plan is made for."""
+    """What a plan is made for; `families` say where run times come from that no job states itself."""
 
     origin_ms: int
     jobs: tuple[PlanJob, ...]
@@ -144,3 +146,4 @@ class Problem:
     sources: tuple[SourceFile, ...] = field(default=())
     nodes: tuple[NodeGroup, ...] = ()
     quotas: tuple[QueueQuota, ...] = ()
+    families: tuple[FamilyDuration, ...] = ()
