@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from gpuyield.steps.compiled import keep_compiled
 from servers.session import Servers, Store
 from servers.stores import PROMETHEUS_2, PROMETHEUS_3, VICTORIA_1_79, VICTORIA_1_151
 
@@ -21,6 +22,12 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip("the recorded data (../shared/data) is not beside the repository")
     return folder
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _kept_kernel() -> None:
+    """Compiled code is kept from run to run, as it is for whoever uses the program."""
+    keep_compiled()
 
 
 @pytest.fixture(scope="session")

@@ -134,6 +134,8 @@ def in_order(wanted: Iterable[int], before: Sequence[tuple[int, ...]]) -> list[i
 
     Tasks in a cycle are left out.
     """
+    if not any(before):
+        return list(wanted)
     rank = {task: at for at, task in enumerate(wanted)}
     waiting = {task: sum(1 for one in before[task] if one in rank) for task in rank}
     followers: dict[int, list[int]] = {}

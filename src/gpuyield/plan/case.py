@@ -73,7 +73,14 @@ class Case:
 
     def with_steps(self, resource: int, steps: Steps) -> Case:
         """The same with other capacity of one resource."""
-        return Case._on(*self._changed(resource, steps))
+        return self._with(resource, steps, only_more=_is_more(steps, self.steps[resource]))
+
+    def _with(self, resource: int, steps: Steps, *, only_more: bool) -> Case:
+        problem, board = self._changed(resource, steps)
+        if not only_more or self.impossible or any(len(held) < len(task.modes) for held, task in self._held()):
+            return Case._on(problem, board)
+        # Nothing lacked capacity by itself, so with more of it every window is the same.
+        return Case(problem, board, board.steps, self.windows, ())
 
     def _changed(self, resource: int, steps: Steps) -> tuple[Problem, Board]:
         rows = tuple(steps if at == resource else one for at, one in enumerate(self.steps))
@@ -88,12 +95,7 @@ class Case:
 
     def with_added(self, resource: int, amount: int, from_ms: int, to_ms: int) -> Case:
         """The same with more of one resource in a span."""
-        more = with_added(self.steps[resource], amount, from_ms, to_ms)
-        if self.impossible or any(len(held) < len(task.modes) for held, task in self._held()):
-            return self.with_steps(resource, more)
-        # Nothing lacked capacity by itself, so with more of it every window is the same.
-        problem, board = self._changed(resource, more)
-        return Case(problem, board, board.steps, self.windows, ())
+        return self._with(resource, with_added(self.steps[resource], amount, from_ms, to_ms), only_more=amount >= 0)
 
     def with_later(self, by_ms: Mapping[str, int]) -> Case:
         """The same with later deadlines."""
@@ -138,6 +140,14 @@ class Case:
             for task, one in zip(self.board.tasks, schedule.placed, strict=True)
             if one is not None
         }
+
+
+def _is_more(steps: Steps, than: Steps) -> bool:
+    """Whether a constant amount is nowhere less than other steps."""
+    if len(steps) != 1 or not than:
+        return False
+    from_ms, amount = steps[0]
+    return from_ms <= than[0][0] and amount >= most_between(than, -NEVER, NEVER)
 
 
 def rule_schedules(case: Case, budget: Budget, manners: Sequence[Manner] = (Manner(),)) -> list[Schedule]:

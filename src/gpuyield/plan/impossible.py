@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from gpuyield.plan.board import Board, Mode, Steps, Task
+from gpuyield.plan.board import Board, Mode, Steps, Task, holds
 from gpuyield.plan.profile import NEVER, Profile
 from gpuyield.plan.windows import Windows
 
@@ -46,12 +46,15 @@ class Impossible:
 def impossible_jobs(board: Board, steps: Sequence[Steps], windows: Windows) -> list[Impossible]:
     """Every job that cannot be run in time even on an empty cluster, in the order of ids."""
     empty = Profile(steps)
+    always = [empty.lowest(resource) for resource in range(len(steps))]
     chains = chain_heads(board, windows)
     found: dict[int, Impossible] = {}
     unusable: set[int] = set()
     for at in board.topological:
         task = board.tasks[at]
-        one = _impossible(board, empty, windows, task, chains[at])
+        one = None
+        if not _fits_at_its_head(always, windows, task):
+            one = _impossible(board, empty, windows, task, chains[at])
         stuck = next((before for before in task.before if before in unusable), None)
         if stuck is not None and (one is None or one.lacks_room):
             behind = board.tasks[stuck].job.id
@@ -61,6 +64,14 @@ def impossible_jobs(board: Board, steps: Sequence[Steps], windows: Windows) -> l
         if stuck is not None or not _usable(windows, task):
             unusable.add(at)
     return sorted(found.values(), key=lambda one: board.tasks[one.task].job.id)
+
+
+def _fits_at_its_head(always: Sequence[int], windows: Windows, task: Task) -> bool:
+    """Whether it can start at its head on what there always is of each resource."""
+    if task.fixed_ms is not None:
+        return False
+    room = NEVER if task.deadline_ms is None else task.deadline_ms - windows.heads[task.index]
+    return any(mode.duration_ms <= room and holds(always, mode) for mode in task.modes)
 
 
 def chain_heads(board: Board, windows: Windows) -> list[int]:

@@ -47,6 +47,8 @@ def large_schedules(case: Case, budget: Budget, manners: Sequence[Manner]) -> It
             )
             if found is not None:
                 yield _schedule(grid, found)
+                if search.is_perfect(found.runs):
+                    return
             elif budget.left <= 0 or budget.stopped:
                 return
 

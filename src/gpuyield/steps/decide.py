@@ -21,6 +21,7 @@ from gpuyield.model.waterfall import Holder
 from gpuyield.report.answer import Answer
 from gpuyield.report.screens.decide import decide_answer as answer_of
 from gpuyield.steps.account import accounted
+from gpuyield.steps.compiled import keep_compiled
 from gpuyield.steps.decide_files import inputs_of_files, offers_of, rates_of, sources_of
 from gpuyield.steps.declared_work import Asked, declared_work, has_other_work, last_seen_ms
 from gpuyield.steps.documents import keep
@@ -114,6 +115,7 @@ def _horizon_ms(text: str) -> int:
 
 
 def _decided(inputs: DecideInputs) -> Decided:
+    keep_compiled()
     decision = decide(inputs, should_stop=deadline(_TIME_LIMIT))
     return Decided(decision=decision, document=decision_document(decision), inputs=decision_inputs(decision))
 

@@ -20,6 +20,7 @@ from gpuyield.model.plan import Plan, PlanStatus
 from gpuyield.plan import continue_plan, make_plan, plan_document, plan_inputs, with_outlook
 from gpuyield.report.answer import Answer
 from gpuyield.report.screens.plan import plan_answer as answer_of
+from gpuyield.steps.compiled import make_ready
 from gpuyield.steps.documents import keep
 from gpuyield.steps.setting import read_declaration, wall_clock_ms
 from gpuyield.units import parse_duration, parse_moment, parse_zone
@@ -82,7 +83,7 @@ def plan_answer(
             quantile=quantile,
         )
     tell(f"planning {len(problem.jobs):,} jobs")
-    planned = make(problem, seed=seed, time_limit=time_limit, prices=hourly_prices(declared, problem))
+    planned = make(problem, seed=seed, time_limit=time_limit, prices=hourly_prices(declared, problem), tell=tell)
     notes = keep("plan", planned.document, planned.inputs, ledger_root=ledger_root, out=out)
     failed = gate and planned.plan.status not in (PlanStatus.OPTIMAL, PlanStatus.FEASIBLE)
     return answer_of(
@@ -139,9 +140,11 @@ def make(
     time_limit: str,
     prices: Mapping[str, Decimal] | None = None,
     start_from: Plan | None = None,
+    tell: Tell = lambda said: None,
 ) -> Planned:
     """Plan within a time limit; the limit is only a cap. It never falls behind the plan that it starts from."""
     used = prices if problem.objective is PlanObjective.CHEAPEST else None
+    make_ready(len(problem.jobs), tell)
     stop = deadline(time_limit)
     if start_from is None:
         plan = make_plan(problem, seed=seed, should_stop=stop, prices=used)

@@ -42,6 +42,11 @@ def keep_in(folder: Path) -> None:
     _kept[:] = [folder]
 
 
+def is_kept() -> bool:
+    """Whether compiled code of this version lies in the folder already."""
+    return bool(_kept) and (_kept[0] / _version()).is_dir()
+
+
 @cache
 def plain() -> Lane:
     """The source as it stands."""

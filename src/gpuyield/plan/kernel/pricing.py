@@ -77,7 +77,7 @@ def hard_buyers(case: Case) -> list[Buyer]:
 
 
 def price_bound(
-    case: Case, buyers: Sequence[Buyer], wished: Schedule, reached: Fraction, budget: Budget
+    case: Case, buyers: Sequence[Buyer], wished: Schedule, reached: Fraction, budget: Budget, lane: Lane | None = None
 ) -> PriceBound | None:
     """The lowest bound found on the weight of the buyers that any plan has; None where nothing may be paused or asked.
 
@@ -85,15 +85,14 @@ def price_bound(
     """
     if not buyers or any(task.job.restart_ms is not None for task in case.board.tasks):
         return None
-    market = _Market(case, buyers, wished)
+    market = _Market(case, buyers, wished, lane or lane_for(len(buyers)))
     prices = market.search(float(reached), budget)
     return market.proven(prices)
 
 
 class _Market:
-    def __init__(self, case: Case, buyers: Sequence[Buyer], wished: Schedule) -> None:
-        self.case, self.buyers = case, buyers
-        self.lane: Lane = lane_for(len(buyers))
+    def __init__(self, case: Case, buyers: Sequence[Buyer], wished: Schedule, lane: Lane) -> None:
+        self.case, self.buyers, self.lane = case, buyers, lane
         last = max(1, max(buyer.end_ms for buyer in buyers))
         most = max(1, min(MOST_BUCKETS, MOST_PAIRS // len(buyers)))
         self.bucket = (

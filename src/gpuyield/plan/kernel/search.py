@@ -51,10 +51,10 @@ class Score:
 class Search:
     """A grid with its lane, its chance and its budget."""
 
-    def __init__(self, grid: Grid, seed: int, budget: Budget) -> None:
+    def __init__(self, grid: Grid, seed: int, budget: Budget, lane: Lane | None = None) -> None:
         self.grid, self.budget = grid, budget
         self.table = grid.table
-        self.lane = lane_for(len(grid.case.board.tasks))
+        self.lane = lane or lane_for(len(grid.case.board.tasks))
         self.dice = np.array([(seed * 2_654_435 + 12_345) % 2_147_483_646 + 1], dtype=np.int64)
         self.chance = np.random.default_rng(seed)
         self.position = np.empty(len(grid.table.heads), dtype=np.int64)
@@ -131,6 +131,10 @@ class Search:
             run=int(running.sum()),
             less_late=-int((runs.ends[late] - table.wanted[late]).sum()),
         )
+
+    def is_perfect(self, runs: Runs) -> bool:
+        """Whether everything runs and is on time."""
+        return bool(((runs.modes >= 0) & (runs.ends <= self.table.wanted))[self.grid.free].all())
 
     def by_rules(self) -> Answer:
         """The best pass of the list rules."""
