@@ -147,7 +147,7 @@ def job_for(url: str, *, streams: bool) -> Job:
         target=parse_target(url),
         spoken=spoken,
         bodies=[spoken.body(line, model="double")],
-        limits=Limits(),
+        limits=Limits(connect_s=60),
         keep_texts=False,
     )
 

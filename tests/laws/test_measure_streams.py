@@ -15,7 +15,7 @@ from gpuyield.measure.protocols.chat import Chat
 from gpuyield.measure.protocols.events import split_events
 from gpuyield.measure.protocols.framing import Ended, Response
 from gpuyield.measure.protocols.named import PROTOCOLS, protocol_named
-from gpuyield.measure.sender.connection import Connection, Exchange
+from gpuyield.measure.sender.connection import Connection, Exchange, Pulse
 from gpuyield.model.measure import ResponseStatus
 from measure.oracle import may_count
 
@@ -43,6 +43,13 @@ class _Transport:
 
     def write(self, data: bytes) -> None:
         """Nothing leaves."""
+
+    def get_extra_info(self, name: str) -> None:
+        """There is no socket."""
+
+    def get_write_buffer_size(self) -> int:
+        """Nothing waits."""
+        return 0
 
     def abort(self) -> None:
         """Closed."""
@@ -92,7 +99,7 @@ def broken(raw: bytes, rng: Random) -> bytes:
 def received(raw: bytes, rng: Random) -> tuple[Response, int]:
     """What the sender's connection makes of bytes that come in random pieces and then the end; how often it ended."""
     over: list[Ended] = []
-    connection = Connection(lambda _, __, ended: over.append(ended), lambda _: None)
+    connection = Connection(lambda _, __, ended: over.append(ended), lambda _: None, Pulse(lambda: None))
     connection.connection_made(cast("Any", _Transport()))
     exchange = Exchange(0, b"", 0)
     connection.send(exchange)

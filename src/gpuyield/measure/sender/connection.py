@@ -1,12 +1,16 @@
 """One HTTP/1.1 connection: it sends a request and keeps each read with its time. Nothing is decoded here.
 
 The only question asked of a read is whether the response may have ended with it. A chunked body is looked at when a
-read ends as a last chunk does; then, and only then, is its framing followed.
+read ends as a last chunk does; then, and only then, is its framing followed. Plain requests are written to the socket
+at once, since a loop would keep them until all reads of its round are done; for the same reason each read looks
+whether a request is due.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 from collections.abc import Callable
 from enum import Enum
 from time import monotonic_ns
@@ -22,7 +26,8 @@ from gpuyield.measure.protocols.framing import (
 )
 from gpuyield.model.measure import NEVER_NS
 
-_LATEST_REPLAY_NS = 250_000_000
+_LATEST_REPLAY_NS = 1_000_000_000
+FAR_NS = 2**63 - 1
 _DONE = b"\ndata: [DONE]"
 
 
@@ -59,6 +64,16 @@ class Exchange:
         return Response(self.times_ns, self.parts, ended)
 
 
+class Pulse:
+    """When the next request is due, and whom to tell."""
+
+    __slots__ = ("next_ns", "ring")
+
+    def __init__(self, ring: Callable[[], None]) -> None:
+        self.next_ns = FAR_NS
+        self.ring = ring
+
+
 class _Framing(Enum):
     HEAD = 0
     LENGTH = 1
@@ -70,10 +85,12 @@ class Connection(asyncio.Protocol):
     """A connection of a pool; `ended` is told when an exchange is over, `lost` when the connection is."""
 
     __slots__ = (
+        "_descriptor",
         "_ended",
         "_framing",
         "_head",
         "_lost",
+        "_pulse",
         "_remaining",
         "_scan",
         "_scanned",
@@ -85,10 +102,15 @@ class Connection(asyncio.Protocol):
     )
 
     def __init__(
-        self, ended: Callable[[Connection, Exchange, Ended], None], lost: Callable[[Connection], None]
+        self,
+        ended: Callable[[Connection, Exchange, Ended], None],
+        lost: Callable[[Connection], None],
+        pulse: Pulse,
     ) -> None:
         self._ended = ended
         self._lost = lost
+        self._pulse = pulse
+        self._descriptor = -1
         self.transport: asyncio.Transport | None = None
         self.exchange: Exchange | None = None
         self.is_open = False
@@ -108,11 +130,18 @@ class Connection(asyncio.Protocol):
         self._framing = _Framing.HEAD
         if exchange.sent_ns < 0:
             exchange.sent_ns = monotonic_ns()
-        self.transport.write(exchange.request)
+        sent = 0
+        if self._descriptor >= 0:
+            # What is wrong with the connection shows when the transport writes the rest.
+            with contextlib.suppress(OSError):
+                sent = os.write(self._descriptor, exchange.request)
+        if sent < len(exchange.request):
+            self.transport.write(memoryview(exchange.request)[sent:])
 
     def abort(self) -> None:
         """Close at once, without telling anybody."""
         self.exchange = None
+        self._descriptor = -1
         if self.transport is not None:
             self.transport.abort()
 
@@ -120,6 +149,9 @@ class Connection(asyncio.Protocol):
         """Ready to send."""
         self.transport = transport  # type: ignore[assignment]
         self.is_open = True
+        if transport.get_extra_info("sslcontext") is None:
+            socket = transport.get_extra_info("socket")
+            self._descriptor = -1 if socket is None else socket.fileno()
 
     def data_received(self, data: bytes) -> None:
         """Keep a read with its time."""
@@ -141,6 +173,8 @@ class Connection(asyncio.Protocol):
         elif exchange.size > LARGEST_RESPONSE:
             self.abort()
             self._ended(self, exchange, Ended.TOO_LARGE)
+        if now_ns >= self._pulse.next_ns:
+            self._pulse.ring()
 
     def eof_received(self) -> bool:
         """The server closes: so do we."""
@@ -149,6 +183,7 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """The end of an answer that lasts until the connection is closed, or a cut."""
         self.is_open = False
+        self._descriptor = -1
         exchange, self.exchange = self.exchange, None
         self._lost(self)
         if exchange is not None:
@@ -217,4 +252,11 @@ class Connection(asyncio.Protocol):
         return ended
 
     def _is_reusable(self) -> bool:
-        return self._head is not None and self._head.keeps_alive and self._remaining == 0 and self.is_open
+        return (
+            self._head is not None
+            and self._head.keeps_alive
+            and self._remaining == 0
+            and self.is_open
+            and self.transport is not None
+            and not self.transport.get_write_buffer_size()
+        )

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from time import monotonic_ns
 
 from gpuyield.measure.protocols.framing import Ended
-from gpuyield.measure.sender.connection import Connection, Exchange
+from gpuyield.measure.sender.connection import Connection, Exchange, Pulse
 from gpuyield.measure.sender.target import Target
 
 _AT_A_TIME = 64
@@ -30,12 +30,14 @@ class Pool:
         *,
         answered: Callable[[Exchange, Ended], None],
         refused: Callable[[Exchange, str], None],
+        pulse: Pulse,
     ) -> None:
         self._target = target
         self._addresses = addresses
         self._tls: ssl.SSLContext | None = target.tls_context()
         self._answered = answered
         self._refused = refused
+        self._pulse = pulse
         self._idle: list[Connection] = []
         self._connecting: dict[Exchange, asyncio.Task[None]] = {}
         self._turn = 0
@@ -52,8 +54,7 @@ class Pool:
             if connection.is_open and connection.transport is not None and not connection.transport.is_closing():
                 connection.send(exchange)
                 return
-        task = asyncio.ensure_future(self._send_on_new(exchange))
-        self._connecting[exchange] = task
+        self._send_on_new(exchange)
 
     def give_up(self, exchange: Exchange) -> None:
         """Forget an exchange, and close what it runs on."""
@@ -80,7 +81,10 @@ class Pool:
             connection.abort()
         self._idle.clear()
 
-    async def _send_on_new(self, exchange: Exchange) -> None:
+    def _send_on_new(self, exchange: Exchange) -> None:
+        self._connecting[exchange] = asyncio.ensure_future(self._open_and_send(exchange))
+
+    async def _open_and_send(self, exchange: Exchange) -> None:
         try:
             connection = await self._open()
         except OSError as err:
@@ -98,7 +102,7 @@ class Pool:
         loop = asyncio.get_running_loop()
         try:
             _, connection = await loop.create_connection(
-                lambda: Connection(self._ended, self._lost),
+                lambda: Connection(self._ended, self._lost, self._pulse),
                 address,
                 self._target.port,
                 ssl=self._tls,
@@ -115,7 +119,7 @@ class Pool:
         if ended is Ended.CLOSED and connection.may_replay(exchange, monotonic_ns()):
             exchange.replayed = True
             self.replayed += 1
-            self.send(exchange)
+            self._send_on_new(exchange)
             return
         if connection.is_open and connection.transport is not None and not connection.transport.is_closing():
             self._idle.append(connection)

@@ -18,6 +18,7 @@ import sys
 import threading
 import time
 from array import array
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -29,7 +30,7 @@ import numpy as np
 
 from gpuyield.measure.protocols.framing import Ended
 from gpuyield.measure.protocols.reading import Reading
-from gpuyield.measure.sender.connection import Exchange
+from gpuyield.measure.sender.connection import FAR_NS, Exchange, Pulse
 from gpuyield.measure.sender.health import throttled_ns, waited_ns
 from gpuyield.measure.sender.limits import Job, Slice
 from gpuyield.measure.sender.pool import Pool
@@ -42,6 +43,8 @@ _TELL_EVERY_TICKS = 10
 _LOOKED_AT_ONCE = 500
 _LOOK_EVERY_NS = 100_000_000
 _AFTER_DONE_NS = 300_000_000
+_READ_AT_ONCE_NS = 1_000_000
+_MANY_UNREAD = 500
 _SLOW_LANE_BYTES = 512 * 1024
 _SAMPLE = 256
 
@@ -159,7 +162,8 @@ class _Sending:
         self._requests = requests
         self._pipe = pipe
         self._loop = asyncio.get_running_loop()
-        self._pool = Pool(job.target, addresses, answered=self._answered, refused=self._refused)
+        self._pulse = Pulse(self._due)
+        self._pool = Pool(job.target, addresses, answered=self._answered, refused=self._refused, pulse=self._pulse)
         self._slow_lane = ThreadPoolExecutor(max_workers=1)
         self._timer = Timer(self._loop, self._due)
         self._over = asyncio.Event()
@@ -184,7 +188,7 @@ class _Sending:
         await self._over.wait()
         self._tick_handle.cancel()
         self._timer.disarm()
-        while self._reading:
+        while self._reading or self._unread:
             await asyncio.sleep(0.001)
         gc.unfreeze()
         now_waited = waited_ns()
@@ -206,6 +210,7 @@ class _Sending:
 
     def stop(self) -> None:
         """End at once: close what runs; what was not sent stays unsent."""
+        self._pulse.next_ns = FAR_NS
         self._next = self._total
         self._drain()
 
@@ -220,6 +225,7 @@ class _Sending:
         self._looked_ns = 0
         self._done = self._failed = 0
         self._reading = 0
+        self._unread: deque[tuple[Exchange, Ended]] = deque()
         self._drain_at_ns = -1
         self._columns = {name: array("q", [NEVER_NS]) * self._total for name in COLUMNS}
         self._status = array("b", [ResponseStatus.IN_FLIGHT]) * self._total
@@ -237,15 +243,20 @@ class _Sending:
             for _ in range(min(self._part.at_once, self._total)):
                 self._send(monotonic_ns())
         else:
-            self._timer.arm(self._scheduled[0])
+            self._arm()
+
+    def _arm(self) -> None:
+        if self._next < self._total:
+            self._pulse.next_ns = self._scheduled[self._next]
+            self._timer.arm(self._pulse.next_ns)
 
     def _due(self) -> None:
         scheduled, total = self._scheduled, self._total
+        self._pulse.next_ns = FAR_NS
         while self._next < total and scheduled[self._next] <= (now_ns := monotonic_ns()):
             self._lags.append(now_ns - scheduled[self._next])
             self._send(scheduled[self._next])
-        if self._next < total:
-            self._timer.arm(scheduled[self._next])
+        self._arm()
 
     def _send(self, begun_ns: int) -> None:
         row = self._next
@@ -264,9 +275,27 @@ class _Sending:
             self._reading += 1
             future = self._loop.run_in_executor(self._slow_lane, self._read, exchange, ended)
             future.add_done_callback(lambda done: self._read_slowly(exchange, done))
-        else:
+        elif self._part.at_once:
             self._keep(exchange, self._read(exchange, ended))
+        else:
+            # Reading answers waits until all sockets of this round have been read: their times matter more.
+            if not self._unread:
+                self._loop.call_soon(self._read_some)
+            self._unread.append((exchange, ended))
         self._go_on()
+
+    def _read_some(self) -> None:
+        """Read answers for a moment, and go on after the next round of the loop."""
+        hurry = 10 if len(self._unread) > _MANY_UNREAD else 1
+        until_ns = (now_ns := monotonic_ns()) + _READ_AT_ONCE_NS * hurry
+        while self._unread and now_ns < until_ns:
+            exchange, ended = self._unread.popleft()
+            self._keep(exchange, self._read(exchange, ended))
+            now_ns = monotonic_ns()
+            if now_ns >= self._pulse.next_ns:
+                self._due()
+        if self._unread:
+            self._loop.call_soon(self._read_some)
 
     def _refused(self, exchange: Exchange, why: str) -> None:
         self._running.pop(exchange, None)
