@@ -13,11 +13,11 @@ import numpy as np
 
 from gpuyield.model.plan import Certificate
 from gpuyield.plan.board import Board, Steps
-from gpuyield.plan.budget import Budget
+from gpuyield.plan.budget import Budget, never
 from gpuyield.plan.exact import Answer
 from gpuyield.plan.frame import FAR, Frame, grid_of
 from gpuyield.plan.kernel import learning as kernel
-from gpuyield.plan.kernel.lanes import compiled_learning
+from gpuyield.plan.kernel.lanes import compiled_learning, is_learning_ready
 from gpuyield.plan.kernel.learning import Search
 from gpuyield.plan.kernel.table import Ints
 from gpuyield.plan.profile import most_between
@@ -30,7 +30,9 @@ HINTS = 48
 BATCH = 10
 """Conflicts between two looks at the budget."""
 PLAIN_STEPS = 100_000
-"""Steps x tasks that are taken as plain Python (about a second), before anybody waits for a compiler."""
+"""Steps x tasks that are taken as plain Python (about a second) before compiled code is loaded."""
+COMPILE_FACTOR = 15
+"""So many times as much before anybody waits for a compiler."""
 WORK_PER_CONFLICT = 12
 """Placements of a job that a conflict is worth."""
 
@@ -68,7 +70,7 @@ def learn(board: Board, steps: Sequence[Steps], tasks: Sequence[int], hint: Sche
         if not budget.spend(BATCH * WORK_PER_CONFLICT):
             break
         run(search, BATCH)
-        if (search.n[kernel.STEPS] + search.n[kernel.NODES]) * len(table.tasks) > PLAIN_STEPS:
+        if _pays(search, table, budget):
             run = compiled_learning()
     answer = int(search.n[kernel.ANSWER])
     if answer == kernel.NONE:
@@ -76,6 +78,14 @@ def learn(board: Board, steps: Sequence[Steps], tasks: Sequence[int], hint: Sche
     if answer == kernel.PLAN and table.is_exact:
         return Learned(Answer.PLAN, _placed(board, table, search))
     return Learned(Answer.OPEN, {})
+
+
+def _pays(search: Search, table: Table, budget: Budget) -> bool:
+    """Whether to take compiled code: soon where it is there, late where it has to be made, never against a clock."""
+    steps = int(search.n[kernel.STEPS] + search.n[kernel.NODES]) * len(table.tasks)
+    if is_learning_ready():
+        return steps > PLAIN_STEPS
+    return steps > PLAIN_STEPS * COMPILE_FACTOR and budget.should_stop is never
 
 
 def table_of(board: Board, steps: Sequence[Steps], tasks: Sequence[int]) -> Table | None:

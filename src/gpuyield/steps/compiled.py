@@ -11,17 +11,23 @@ import stat
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from gpuyield.plan.case import SETTLED_TASKS
 from gpuyield.plan.kernel.lanes import keep_in
 from gpuyield.plan.kernel.search import PLAIN_TASKS
-from gpuyield.plan.kernel.warm import warm
+from gpuyield.plan.kernel.warm import warm, warm_learning
 
 
 def make_ready(jobs: int, tell: Callable[[str], None] = lambda said: None) -> None:
     """Compile or load what so many jobs need, before any clock runs."""
-    if jobs <= PLAIN_TASKS:
+    if jobs <= SETTLED_TASKS:
         return
     keep_compiled()
-    if warm(tell=lambda: tell("compiling the planner, once for this version (about half a minute)")):
+
+    def about(length: str) -> Callable[[], None]:
+        return lambda: tell(f"compiling the planner, once for this version (about {length})")
+
+    fresh = jobs > PLAIN_TASKS and warm(tell=about("half a minute"))
+    if warm_learning(tell=about("20 s")) or fresh:
         tell("compiled")
 
 

@@ -6,6 +6,7 @@ source; without one, or where nothing can be written, each process compiles for 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import logging
 from collections.abc import Callable, Sequence
@@ -15,6 +16,7 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any, TypeAlias  # numba's compiled functions have no types.
 
+from gpuyield.plan.execution import EXECUTION
 from gpuyield.plan.kernel.fit import FIT
 from gpuyield.plan.kernel.learning import LEARNING, run
 from gpuyield.plan.kernel.levels import LEVELS
@@ -24,7 +26,7 @@ from gpuyield.plan.kernel.tariff import TARIFF
 
 Lane: TypeAlias = dict[str, Callable[..., Any]]
 
-SOURCES: tuple[Any, ...] = (*FIT, *SERIAL, *LEVELS, *REPAIR, *TARIFF)
+SOURCES: tuple[Any, ...] = (*FIT, *SERIAL, *LEVELS, *REPAIR, *TARIFF, *EXECUTION)
 """Every function of the kernel, behind those that it calls."""
 
 ENTRIES = frozenset({"serial", "sweep", "repair", "link_all", "hold_all", "relieve", "follow", "sell", "least_costs"})
@@ -45,6 +47,22 @@ def keep_in(folder: Path) -> None:
 def is_kept() -> bool:
     """Whether compiled code of this version lies in the folder already."""
     return bool(_kept) and (_kept[0] / _version()).is_dir()
+
+
+def is_learning_ready() -> bool:
+    """Whether the search with learning is compiled already, by this process or an earlier one."""
+    return compiled_learning.cache_info().currsize > 0 or (bool(_kept) and _learning_mark().exists())
+
+
+def keep_learning() -> None:
+    """Note for later processes that the search with learning is compiled."""
+    if _kept:
+        with contextlib.suppress(OSError):
+            _learning_mark().touch()
+
+
+def _learning_mark() -> Path:
+    return _kept[0] / _version() / "learning"
 
 
 @cache

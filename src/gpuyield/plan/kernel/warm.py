@@ -11,9 +11,16 @@ from gpuyield.plan.budget import Budget
 from gpuyield.plan.case import Case
 from gpuyield.plan.kernel.congestion import all_met, levelled, negotiated
 from gpuyield.plan.kernel.grid import grid_of
-from gpuyield.plan.kernel.lanes import compiled, is_kept
+from gpuyield.plan.kernel.lanes import (
+    compiled,
+    compiled_learning,
+    is_kept,
+    is_learning_ready,
+    keep_learning,
+)
 from gpuyield.plan.kernel.pricing import on_time_buyers, price_bound
 from gpuyield.plan.kernel.search import Search
+from gpuyield.plan.learn import search_of, table_of
 from gpuyield.units import HOUR_MS
 
 
@@ -33,6 +40,20 @@ def warm(tell: Callable[[], None] = lambda: None) -> bool:
     levelled(search, 0, 1, 10, 10)
     search.repaired(known, 1, 1)
     price_bound(case, on_time_buyers(case), grid.schedule(known.runs), Fraction(0), search.budget, compiled())
+    return fresh
+
+
+@cache
+def warm_learning(tell: Callable[[], None] = lambda: None) -> bool:
+    """The same for the search with learning."""
+    fresh = not is_learning_ready()
+    if fresh:
+        tell()
+    case = Case.of(_three_jobs())
+    table = table_of(case.board, case.steps, range(3))
+    assert table is not None
+    compiled_learning()(search_of(case.board, case.steps, table, None, 100), 100)
+    keep_learning()
     return fresh
 
 
