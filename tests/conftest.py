@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpuyield.steps.compiled import keep_compiled
+from servers.programs import remember_caches
 from servers.session import Servers, Store
 from servers.stores import PROMETHEUS_2, PROMETHEUS_3, VICTORIA_1_79, VICTORIA_1_151
 
@@ -36,6 +37,8 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
     with contextlib.ExitStack() as stack:
         yield Servers(folder=tmp_path_factory.mktemp("servers"), stack=stack)
 
+
+remember_caches()
 
 _BUILT = pytest.mark.servers
 

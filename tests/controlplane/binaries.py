@@ -20,6 +20,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -122,8 +123,9 @@ MODULES = (
 )
 
 
+@cache
 def cache_root() -> Path:
-    """Where built programs live: GPUYIELD_CONTROLPLANE_CACHE, or the user's cache folder."""
+    """Where built programs live: GPUYIELD_CONTROLPLANE_CACHE, or the user's cache folder; settled when first asked."""
     chosen = os.environ.get("GPUYIELD_CONTROLPLANE_CACHE")
     if chosen:
         return Path(chosen)

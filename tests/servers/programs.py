@@ -16,6 +16,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
@@ -72,12 +73,20 @@ def _binaries() -> ModuleType:
     return sys.modules[name]
 
 
+@cache
 def cache_root() -> Path:
-    """Where extracted packages live."""
+    """Where extracted packages live: the same all session long, whatever home a test gives itself."""
     chosen = os.environ.get("GPUYIELD_SERVERS_CACHE")
     if chosen:
         return Path(chosen)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gpuyield-servers"
+
+
+def remember_caches() -> None:
+    """Settle where programs are looked for, before a test changes the environment."""
+    cache_root()
+    if (CONTROLPLANE / "binaries.py").exists():
+        _binaries().cache_root()
 
 
 def _debian_root() -> Path:
