@@ -194,7 +194,7 @@ def test_an_idle_connection_that_the_server_closes_costs_no_request() -> None:
     assert took.statuses == [ResponseStatus.OK] * 30
 
 
-def test_answers_that_are_not_streamed_have_an_end_and_no_first_token() -> None:
+def test_answers_that_are_not_streamed_come_in_one_read_at_their_end() -> None:
     texts = ["plain", "[[fault:error_event]]", "[[fault:no_finish]]", "[[fault:cut]]", "[[fault:broken_json]]"]
     with running_double() as server:
         took = send(server.url, prompts(*texts, "[[fault:empty]]", "[[fault:split:1]]"), spoken=Chat(streams=False))
@@ -208,8 +208,9 @@ def test_answers_that_are_not_streamed_have_an_end_and_no_first_token() -> None:
         ResponseStatus.MALFORMED,
         ResponseStatus.OK,
     ]
-    assert int(took.run.records.first_ns[0]) == -1
-    assert int(took.run.records.output_tokens[0]) == 4
+    records = took.run.records
+    assert int(records.first_ns[0]) == int(records.last_ns[0]) == int(records.end_ns[0])
+    assert (int(records.reads[0]), int(records.gap_max_ns[0]), int(records.output_tokens[0])) == (1, -1, 4)
 
 
 def test_completions_and_embeddings_are_read_too() -> None:

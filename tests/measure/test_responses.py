@@ -62,4 +62,4 @@ def test_an_answer_that_is_not_streamed_is_read_whole() -> None:
     reading = Responses(streams=False).read(Response([5], [raw], Ended.MESSAGE), keep_text=True)
 
     assert (reading.status, reading.text, reading.output_tokens) == (ResponseStatus.OK, "hello", 2)
-    assert (reading.first_ns, reading.end_ns) == (-1, 5)
+    assert (reading.first_ns, reading.end_ns) == (5, 5)

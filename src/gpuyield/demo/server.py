@@ -93,6 +93,11 @@ class Double:
         return int(self._server.sockets[0].getsockname()[1])
 
     @property
+    def visitors(self) -> int:
+        """Connections that are open."""
+        return len(self._open)
+
+    @property
     def is_up(self) -> bool:
         """Whether it listens."""
         return self._server is not None and self._server.is_serving()

@@ -9,7 +9,8 @@ All latencies count from the scheduled time, so that a late sender or a full con
 - itl: the longest gap between two reads that carried content.
 - error: whether the response is OK at all.
 
-A response with a single token has no tpot and no itl and cannot miss them. Anything but an OK response is a miss.
+A response with a single token, or whose content came in one read, has no tpot and no itl (it is not 0) and cannot
+miss them. Anything but an OK response is a miss.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ def seconds_of(metric: Metric, records: Records) -> Numbers:
             found = _since(records.end_ns, records.scheduled_ns)
         case Metric.TPOT:
             tokens = np.where(records.output_tokens >= 0, records.output_tokens, records.reads)
-            found = _since(records.last_ns, records.first_ns) / np.where(tokens > 1, tokens - 1, np.nan)
+            apart = np.where((tokens > 1) & (records.reads > 1), tokens - 1, np.nan)
+            found = _since(records.last_ns, records.first_ns) / apart
         case Metric.ITL:
             found = np.where(records.gap_max_ns >= 0, records.gap_max_ns / SECOND_NS, np.nan)
         case Metric.QUEUE | Metric.ERROR:

@@ -115,7 +115,7 @@ def _read_answer(response: Response, body: Body, reading: Reading, *, keep_text:
     reading.finish = choices[0].finish_reason or ""
     if keep_text and pieces[0]:
         reading.text = _text([pieces[0]])
-    return _by_finish(reading, [choice.finish_reason or "" for choice in choices])
+    return _by_finish(reading.at_once(), [choice.finish_reason or "" for choice in choices])
 
 
 def _by_finish(reading: Reading, finishes: Iterable[str]) -> Reading:

@@ -69,4 +69,4 @@ class Embeddings:
             reading.input_tokens = count(answer.usage.prompt_tokens)
         if keep_text:
             reading.text = body.content.decode("utf-8", "replace")
-        return reading
+        return reading.at_once()

@@ -38,7 +38,7 @@ class Plain:
             return reading.fail(unfinished(response.ended), "the answer stopped before its end")
         if self.reader is None:
             reading.text = body.content.decode("utf-8", "replace") if keep_text else ""
-            return reading
+            return reading.at_once()
         try:
             text = self.reader(body.content)
         except Exception as err:
@@ -46,4 +46,4 @@ class Plain:
         if text is None:
             return reading.fail(ResponseStatus.MALFORMED, "the reader found no answer in it")
         reading.text = text if keep_text else ""
-        return reading
+        return reading.at_once()

@@ -14,8 +14,8 @@ UNKNOWN = -1
 class Reading:
     """One response. Times are on the clock of its reads, `NEVER_NS` where something did not happen.
 
-    `first_ns` and `last_ns` are the reads that brought the first and the last content of a stream; an answer that is
-    not streamed has none. `end_ns` is the end of the answer. Token counts are the server's own, `UNKNOWN` without.
+    `first_ns` and `last_ns` are the reads that brought the first and the last content; an answer that is not streamed
+    comes in one, at its end. `end_ns` is the end of the answer. Token counts are the server's own, `UNKNOWN` without.
     `reads` counts the reads that brought content, `gap_max_ns` is the longest time between two of them. `problem`
     tells what is wrong without quoting the answer.
     """
@@ -38,6 +38,12 @@ class Reading:
     def fail(self, status: ResponseStatus, problem: str) -> Reading:
         """The same, failed."""
         self.status, self.problem = status, problem
+        return self
+
+    def at_once(self) -> Reading:
+        """The same, with all of its content at its end: an answer that is not streamed."""
+        self.first_ns = self.last_ns = self.end_ns
+        self.reads = 1
         return self
 
 

@@ -106,7 +106,7 @@ def _read_answer(response: Response, body: Body, reading: Reading, *, keep_text:
         return reading.fail(ResponseStatus.MALFORMED, "the answer is empty")
     if keep_text:
         reading.text = "".join(_texts(answer.output))
-    return reading
+    return reading.at_once()
 
 
 def _take_whole(reading: Reading, whole: _Whole) -> None:

@@ -106,7 +106,7 @@ class LiveBench:
             SourceError: No connection at all, or an abort condition holds.
             KeyboardInterrupt: As soon as everything has been stopped.
         """
-        self._workers.open(self._connections(plan.rate_rps))
+        self._workers.open(min(len(arrivals), self._connections(plan.rate_rps)))
         aborter = Aborter(self._orders.abort_if)
         last_s = int(arrivals.scheduled_ns[-1]) / SECOND_NS if len(arrivals) else 0.0
 
