@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 
-def trusted(folder: Path) -> tuple[ssl.SSLContext, Path]:
+def trusted(folder: Path) -> tuple[ssl.SSLContext, str]:
     """What a server speaks TLS with, and the certificate that its clients must trust."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "gpuyield-test")])
@@ -39,4 +39,4 @@ def trusted(folder: Path) -> tuple[ssl.SSLContext, Path]:
     )
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(pem, secret)
-    return context, pem
+    return context, pem.read_text()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
@@ -79,11 +78,11 @@ def send(
     workers: int = 1,
     spacing_s: float = 0.005,
     drain_s: float = 30.0,
-    ca_file: Path | None = None,
+    ca_pem: str = "",
 ) -> Took:
     """Send each request once."""
     orders = Orders(
-        target=parse_target(url, ca_file=ca_file),
+        target=parse_target(url, ca_pem=ca_pem),
         spoken=spoken or Chat(),
         lines=lines,
         model="double",

@@ -147,7 +147,7 @@ def test_more_than_ten_thousand_requests_run_at_once() -> None:
 def test_tls_is_spoken_and_a_strange_certificate_is_a_miss_with_its_reason(tmp_path: Path) -> None:
     context, authority = trusted(tmp_path)
     with running_double(engine=_QUICK, tls=context) as server:
-        fine = send(server.url, prompts(*["a"] * 5), ca_file=authority)
+        fine = send(server.url, prompts(*["a"] * 5), ca_pem=authority)
         strange = send(server.url, prompts("a"))
 
     assert fine.statuses == [ResponseStatus.OK] * 5

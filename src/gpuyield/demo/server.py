@@ -12,6 +12,7 @@ import itertools
 import json
 import random
 import ssl
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from time import monotonic_ns
@@ -78,6 +79,7 @@ class Double:
         self.log: list[LogRow] = []
         self.counted = Counted()
         self.connections = 0
+        self.started_s = time.time_ns() / 1e9
         self._clock = _Clock()
         self._chance = random.Random(settings.engine.seed + 1)
         self._open: set[_Visitor] = set()
@@ -240,7 +242,7 @@ class _Visitor(asyncio.Protocol):
         elif method == "GET" and path == "/version":
             self.write(whole({"version": double.settings.version}))
         elif method == "GET" and path == "/metrics":
-            text = metrics_text(double.counted, double.engine, model=double.settings.model)
+            text = metrics_text(double.counted, double.engine, model=double.settings.model, started_s=double.started_s)
             self.write(plain(text.encode(), "text/plain; version=0.0.4; charset=utf-8"))
         elif method == "POST" and path in _PATHS:
             self._model(path, body)

@@ -45,8 +45,8 @@ class Counted:
     whole_s: Histogram = field(default_factory=Histogram)
 
 
-def metrics_text(counted: Counted, engine: Engine, *, model: str) -> str:
-    """The Prometheus exposition."""
+def metrics_text(counted: Counted, engine: Engine, *, model: str, started_s: float) -> str:
+    """The Prometheus exposition; `started_s` is when the server started, in epoch seconds."""
     labels = f'model_name="{model}"'
     used = engine.running / engine.settings.slots
     lines = [
@@ -62,6 +62,10 @@ def metrics_text(counted: Counted, engine: Engine, *, model: str) -> str:
         f"vllm:generation_tokens_total{{{labels}}} {counted.generated_tokens}",
         "# TYPE vllm:request_success_total counter",
         f'vllm:request_success_total{{finished_reason="stop",{labels}}} {counted.finished}',
+        "# TYPE vllm:cache_config_info gauge",
+        f'vllm:cache_config_info{{slots="{engine.settings.slots}",step_s="{engine.settings.step_s}"}} 1.0',
+        "# TYPE process_start_time_seconds gauge",
+        f"process_start_time_seconds {started_s}",
         *counted.first_s.lines("vllm:time_to_first_token_seconds", labels),
         *counted.whole_s.lines("vllm:e2e_request_latency_seconds", labels),
     ]

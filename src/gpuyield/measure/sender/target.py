@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import ssl
 from dataclasses import dataclass, field
-from pathlib import Path
 from urllib.parse import urlsplit
 
-from gpuyield.errors import DeclarationError, SourceError
+from gpuyield.errors import DeclarationError
 
 _USER_AGENT = "gpuyield"
 
@@ -20,7 +19,7 @@ class Target:
     host: str
     port: int
     base: str
-    ca_file: Path | None = None
+    ca_pem: str = field(default="", repr=False)
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
     @property
@@ -46,24 +45,24 @@ class Target:
         return "\r\n".join([*lines, "", ""]).encode("latin-1") + (body or b"")
 
     def tls_context(self) -> ssl.SSLContext | None:
-        """What TLS trusts; None for plain HTTP.
+        """What TLS trusts: the machine's authorities, or only those given; None for plain HTTP.
 
         Raises:
-            SourceError: The file of certificates cannot be read.
+            DeclarationError: What is given is no certificate.
         """
         if not self.tls:
             return None
         try:
-            return ssl.create_default_context(cafile=None if self.ca_file is None else str(self.ca_file))
-        except OSError as err:
-            raise SourceError(
-                f"the certificates cannot be read: {err.strerror or err}.",
-                where=str(self.ca_file),
-                fix="Give a PEM file with the certificate of its authority.",
+            return ssl.create_default_context(cadata=self.ca_pem or None)
+        except (ssl.SSLError, ValueError) as err:
+            raise DeclarationError(
+                "the CA file is not a PEM certificate.",
+                where="--ca-file",
+                fix="Give it the certificate that signed the server's, beginning with -----BEGIN CERTIFICATE-----.",
             ) from err
 
 
-def parse_target(url: str, *, headers: tuple[tuple[str, str], ...] = (), ca_file: Path | None = None) -> Target:
+def parse_target(url: str, *, headers: tuple[tuple[str, str], ...] = (), ca_pem: str = "") -> Target:
     """The target of a URL.
 
     Raises:
@@ -92,6 +91,6 @@ def parse_target(url: str, *, headers: tuple[tuple[str, str], ...] = (), ca_file
         host=split.hostname,
         port=port or (443 if tls else 80),
         base=split.path.rstrip("/"),
-        ca_file=ca_file,
+        ca_pem=ca_pem,
         headers=headers,
     )
