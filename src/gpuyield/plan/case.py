@@ -40,6 +40,7 @@ SETTLED_TASKS = 60
 SETTLE_WORK = 40_000
 QUICK_WORK = 5_000
 """What the exact lane may spend on one of many variants of a problem."""
+LEARN_TASKS = 400
 LEARN_SHARE = 2
 """How much more than that learning from dead ends may spend."""
 TREE_NODES = 3_000
@@ -191,8 +192,19 @@ class Finding:
     certificate: Certificate | None = None
 
 
-def find_plan(case: Case, budget: Budget, *, rules: bool = True, work: int = SETTLE_WORK) -> Finding:
-    """Look for a plan that meets all hard deadlines: list rules first, then the exact lanes for small problems."""
+def find_plan(
+    case: Case,
+    budget: Budget,
+    *,
+    rules: bool = True,
+    work: int = SETTLE_WORK,
+    hint: Schedule | None = None,
+    most: int = LEARN_TASKS,
+) -> Finding:
+    """Look for a plan that meets all hard deadlines: list rules first, then the exact lanes for small problems.
+
+    `hint` is a schedule that nearly does, `most` the number of jobs beyond which the lanes are not tried.
+    """
     if case.hard_impossible:
         return Finding(None, none_exists=True)
     if rules:
@@ -205,19 +217,19 @@ def find_plan(case: Case, budget: Budget, *, rules: bool = True, work: int = SET
             return Finding(schedule)
     tasks = bound_tasks(case.board, case.windows)
     if len(tasks) > SETTLED_TASKS:
-        return _learned(case, tasks, budget, work)
+        return _learned(case, tasks, budget, work, hint) if len(tasks) <= most else Finding(None)
     found = settled(case, case.windows, tasks, budget, work)
     if found.answer is Answer.PLAN:
         return Finding(complete(case, found.placed))
     if found.answer is Answer.OPEN:
-        return _learned(case, tasks, budget, work)
+        return _learned(case, tasks, budget, work, hint)
     return Finding(None, none_exists=found.answer is Answer.NONE)
 
 
-def _learned(case: Case, tasks: Sequence[int], budget: Budget, work: int) -> Finding:
+def _learned(case: Case, tasks: Sequence[int], budget: Budget, work: int, hint: Schedule | None = None) -> Finding:
     """The same by learning from dead ends, which also proves that there is none."""
     share = budget.share(LEARN_SHARE * work)
-    found = learn(case.board, case.steps, tasks, None, share)
+    found = learn(case.board, case.steps, tasks, hint, share)
     budget.settle(share)
     if found.answer is Answer.PLAN:
         return Finding(complete(case, found.placed))

@@ -11,6 +11,7 @@ from gpuyield.model.plan import Certificate, GpuNeed, Run
 from gpuyield.plan.budget import Budget
 from gpuyield.plan.case import (
     BOTH_CHOICES,
+    LEARN_TASKS,
     SETTLED_TASKS,
     Case,
     find_plan,
@@ -32,7 +33,7 @@ PLENTY = 1 << 40
 LEVEL_WORK_PER_JOB = 8
 PATIENCE = 800
 """Sweeps of the kernel without fewer after which no fewer are looked for."""
-CLOSED_TASKS = 400
+CLOSED_TASKS = 1_500
 """Beyond so many jobs with a deadline it is not tried to meet the floor."""
 
 
@@ -58,12 +59,13 @@ def fewest(case: Case, resource: int, known: Sequence[Schedule], budget: Budget,
         best = _levelled(roomy, resource, floor, best, budget)
     if best is None or not is_large(case):
         best = _searched(case, roomy, resource, floor, best, budget)
+    most = CLOSED_TASKS if chosen else LEARN_TASKS
     if best is not None:
-        floor, certificate, best = _closed(case, resource, floor, certificate, best, budget)
+        floor, certificate, best = _closed(case, resource, floor, certificate, best, budget, most)
     said = None
     if best is not None and best[0] > floor and chosen:
         best, said = _asked(case, resource, floor, best, budget)
-        floor, certificate, best = _closed(case, resource, floor, certificate, best, budget)
+        floor, certificate, best = _closed(case, resource, floor, certificate, best, budget, most)
     return GpuNeed(
         resource=name,
         available=available,
@@ -77,13 +79,8 @@ def fewest(case: Case, resource: int, known: Sequence[Schedule], budget: Budget,
 
 def _asked(case: Case, resource: int, floor: int, best: _Found, budget: Budget) -> tuple[_Found, int | None]:
     """Fewer, where the solver finds them, and what it says is the least."""
-    modes = [{mode.shape: mode for mode in task.modes} for task in case.board.tasks]
-    rows = [
-        None if (run := best[1].get(task.job.id)) is None else Placement(modes[at][run.shape], run.start_ms, run.parts)
-        for at, task in enumerate(case.board.tasks)
-    ]
     share = budget.share(budget.left // 2)
-    word = ask(case, Question(aim=Aim.FEWEST, resource=resource, floor=floor), Schedule(rows), share)
+    word = ask(case, Question(aim=Aim.FEWEST, resource=resource, floor=floor), _schedule(case, best), share)
     budget.settle(share)
     found = word.schedule
     if found is not None and meets_all(case.board, found) and not found.missing():
@@ -245,20 +242,35 @@ def _searched(case: Case, roomy: Case, resource: int, floor: int, best: _Found |
 
 
 def _closed(
-    case: Case, resource: int, floor: int, certificate: Certificate | None, best: _Found, budget: Budget
+    case: Case, resource: int, floor: int, certificate: Certificate | None, best: _Found, budget: Budget, most: int
 ) -> tuple[int, Certificate | None, _Found]:
-    """For small problems: one less at a time, until a plan is on the floor or one less is proven not to be enough."""
-    if len(bound_tasks(case.board, case.windows)) > CLOSED_TASKS:
+    """Halve what is left between floor and best: an amount has a plan, or is proven to be too few, or stays open."""
+    if len(bound_tasks(case.board, case.windows)) > most:
         return floor, certificate, best
-    while best[0] > floor:
-        trial = case.with_steps(resource, constant(case.steps[resource], best[0] - 1))
-        found = find_plan(trial, budget)
+    low = floor
+    while low < best[0]:
+        middle = (low + best[0]) // 2
+        trial = case.with_steps(resource, constant(case.steps[resource], middle))
+        found = find_plan(trial, budget, hint=_schedule(trial, best), most=most)
         if found.schedule is not None and not found.schedule.missing():
             best = (peak_of(found.schedule, resource), trial.runs(found.schedule))
             continue
+        low = middle + 1
         if found.none_exists and not trial.hard_impossible:
-            tree = found.certificate or search_tree(trial, budget)
-            if tree is not None:
-                return best[0], tree, best
-        return floor, certificate, best
+            proof = found.certificate or search_tree(trial, budget)
+            if proof is not None:
+                floor, certificate = low, proof
     return floor, certificate, best
+
+
+def _schedule(case: Case, found: _Found) -> Schedule:
+    """The runs as a schedule of a case with the same jobs."""
+    modes = [{mode.shape: mode for mode in task.modes} for task in case.board.tasks]
+    return Schedule(
+        [
+            None
+            if (run := found[1].get(task.job.id)) is None
+            else Placement(modes[at][run.shape], run.start_ms, run.parts)
+            for at, task in enumerate(case.board.tasks)
+        ]
+    )

@@ -17,13 +17,13 @@ from gpuyield.plan.budget import Budget, never
 from gpuyield.plan.exact import Answer
 from gpuyield.plan.frame import FAR, Frame, grid_of
 from gpuyield.plan.kernel import learning as kernel
-from gpuyield.plan.kernel.lanes import compiled_learning, is_learning_ready
+from gpuyield.plan.kernel.lanes import compiled_learning, is_learning_loaded, is_learning_ready
 from gpuyield.plan.kernel.learning import Search
 from gpuyield.plan.kernel.table import Ints
 from gpuyield.plan.profile import most_between
 from gpuyield.plan.schedule import Placement, Schedule
 
-MOST_TASKS = 400
+MOST_TASKS = 1_500
 MOST_LEMMAS = 60_000
 LITERALS = 24
 HINTS = 48
@@ -33,8 +33,8 @@ PLAIN_STEPS = 100_000
 """Steps x tasks that are taken as plain Python (about a second) before compiled code is loaded."""
 COMPILE_FACTOR = 15
 """So many times as much before anybody waits for a compiler."""
-WORK_PER_CONFLICT = 12
-"""Placements of a job that a conflict is worth."""
+CHEAPEST_CONFLICT, TASKS_PER_WORK = 4, 25
+"""Placements of a job that a conflict is worth: at least so many, and one for so many tasks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +64,11 @@ def learn(board: Board, steps: Sequence[Steps], tasks: Sequence[int], hint: Sche
     table = None if len(tasks) > 4 * MOST_TASKS else table_of(board, steps, tasks)
     if table is None or len(table.tasks) > MOST_TASKS:
         return Learned(Answer.OPEN, {})
-    search = search_of(board, steps, table, hint, min(MOST_LEMMAS, budget.left // WORK_PER_CONFLICT + 1_000))
+    cost = max(CHEAPEST_CONFLICT, len(table.tasks) // TASKS_PER_WORK)
+    search = search_of(board, steps, table, hint, min(MOST_LEMMAS, budget.left // cost + 1_000))
     run: Callable[[Search, int], None] = kernel.run
     while search.n[kernel.ANSWER] == kernel.OPEN:
-        if not budget.spend(BATCH * WORK_PER_CONFLICT):
+        if not budget.spend(BATCH * cost):
             break
         run(search, BATCH)
         if _pays(search, table, budget):
@@ -84,7 +85,7 @@ def _pays(search: Search, table: Table, budget: Budget) -> bool:
     """Whether to take compiled code: soon where it is there, late where it has to be made, never against a clock."""
     steps = int(search.n[kernel.STEPS] + search.n[kernel.NODES]) * len(table.tasks)
     if is_learning_ready():
-        return steps > PLAIN_STEPS
+        return steps > PLAIN_STEPS or is_learning_loaded()
     return steps > PLAIN_STEPS * COMPILE_FACTOR and budget.should_stop is never
 
 

@@ -49,9 +49,14 @@ def is_kept() -> bool:
     return bool(_kept) and (_kept[0] / _version()).is_dir()
 
 
+def is_learning_loaded() -> bool:
+    """Whether this process has the search with learning compiled."""
+    return compiled_learning.cache_info().currsize > 0
+
+
 def is_learning_ready() -> bool:
-    """Whether the search with learning is compiled already, by this process or an earlier one."""
-    return compiled_learning.cache_info().currsize > 0 or (bool(_kept) and _learning_mark().exists())
+    """Whether this process has it, or an earlier one has kept it."""
+    return is_learning_loaded() or (bool(_kept) and _learning_mark().exists())
 
 
 def keep_learning() -> None:
