@@ -7,6 +7,7 @@ import pytest
 from gpuyield.account import ObservedJob
 from gpuyield.model.declaration import BatchFamily, Selector
 from gpuyield.model.job import Capacity, Shape
+from gpuyield.steps.past_runs import durations_of
 from gpuyield.steps.promises import Promised, Promises
 from gpuyield.steps.run_shapes import longest_runs, own_shape, usual_shapes, with_declared
 from gpuyield.units import HOUR_MS, MINUTE_MS
@@ -92,8 +93,19 @@ def test_the_time_that_a_running_job_has_run_so_far_is_no_run_time(minutes: int)
     ended = job("tune-1", run_ms=HOUR_MS)
     running = job("tune-2", run_ms=minutes * MINUTE_MS, ended=False)
 
-    usual = usual_shapes((ended, running), of_family(ended, running))
+    promises = of_family(ended, running)
+    usual = usual_shapes((ended, running), promises, durations_of((ended, running), promises))
 
     assert own_shape(running) is None
     assert usual["tune"].duration_ms == HOUR_MS
     assert "tune-2" not in usual
+
+
+def test_a_family_with_runs_enough_is_planned_for_as_long_as_most_of_them_took() -> None:
+    jobs = tuple(job(f"tune-{at}", run_ms=at * HOUR_MS) for at in range(1, 10))
+    promises = of_family(*jobs)
+
+    usual = usual_shapes(jobs, promises, durations_of(jobs, promises))
+
+    assert usual["tune"].duration_ms == durations_of(jobs, promises).families["tune"].planned_ms
+    assert usual["tune"].duration_ms > 5 * HOUR_MS

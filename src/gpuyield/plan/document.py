@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Any  # JSON has no narrower type than this.
 
 from gpuyield.model.document import canonical_bytes, inputs_digest, schema_name
+from gpuyield.model.duration import FamilyDuration
 from gpuyield.model.job import Amounts, PlanJob, Problem, QueueQuota, Shape
 from gpuyield.model.plan import (
     AddGpus,
@@ -119,6 +120,7 @@ def plan_document(problem: Problem, plan: Plan, *, prices: Mapping[str, Decimal]
         "relaxations": [say.relaxation(one) for one in plan.relaxations],
         "peak_if_started_at_once": dict(plan.peak_if_started_at_once),
         **({"placement": [say.nodes(one) for one in plan.nodes]} if plan.nodes else {}),
+        **({"durations": [_duration(one) for one in problem.families]} if problem.families else {}),
         "inputs_digest": inputs_digest(canonical_bytes(plan_inputs(problem, prices=prices))),
         "seed": plan.seed,
         "stopped_because": str(plan.stopped_because),
@@ -156,6 +158,28 @@ def _bounds(plan: Plan) -> list[dict[str, Any]]:
     if plan.objective.certificate is not None and plan.objective.bound is not None:
         found.append({"claim": "objective.bound", "certificate": dict(plan.objective.certificate)})
     return found
+
+
+def _duration(one: FamilyDuration) -> dict[str, Any]:
+    """Where the run times of a family come from, and how often they were kept."""
+
+    def said(length_ms: int | None) -> int | float | None:
+        return None if length_ms is None else seconds(length_ms)
+
+    return {
+        "family": one.family,
+        "basis": str(one.basis),
+        "runs": one.runs,
+        "quantile": one.quantile,
+        "planned_s": said(one.planned_ms),
+        "p50_s": said(one.p50_ms),
+        "p70_s": said(one.p70_ms),
+        "p90_s": said(one.p90_ms),
+        "mean_s": said(one.mean_ms),
+        "forecasts": one.forecasts,
+        "coverage": one.coverage,
+        "overran": one.overran,
+    }
 
 
 class _Say:

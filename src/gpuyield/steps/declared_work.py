@@ -22,12 +22,15 @@ from gpuyield.declare.problem import gpu_resources, rounded_to_minute
 from gpuyield.declare.rows import read_rows
 from gpuyield.declare.yaml_file import read_file
 from gpuyield.model.declaration import BatchFamily, Deadline
+from gpuyield.model.duration import FamilyDuration
 from gpuyield.model.evidence import Gap
 from gpuyield.model.gpu import DeviceKind, device_kind
 from gpuyield.model.job import Capacity, PlanJob, Problem, Shape, SourceFile
 from gpuyield.steps.evidence import Evidence
+from gpuyield.steps.past_runs import durations_of
 from gpuyield.steps.plan import read_named_problem
 from gpuyield.steps.promises import JobKey, Promised
+from gpuyield.steps.run_history import RunHistory
 from gpuyield.steps.run_shapes import longest_runs, own_shape, usual_shapes, with_declared
 from gpuyield.units import DAY_MS, HOUR_MS, Window, parse_moment
 
@@ -73,19 +76,27 @@ def declared_work(evidence: Evidence, asked: Asked) -> Work:
     running = _running(evidence, origin_ms, capacity)
     if asked.jobs is not None:
         found = read_rows(asked.jobs, read_file(asked.jobs))
+        history = RunHistory(lambda: durations_of(observed_jobs(evidence.accounting), evidence.promises))
         terms = JobTerms(
             origin_ms=origin_ms,
             zone=evidence.setting.zone,
             milestones=declared.milestones,
             gpu_resources=gpu_resources(capacity),
+            history=history,
         )
         jobs = parse_jobs(found, terms)
-        return Work(problem=_problem(evidence, origin_ms, (*jobs, *running), capacity, (found.source,)))
+        problem = _problem(evidence, origin_ms, (*jobs, *running), capacity, (found.source,), history.families())
+        return Work(problem=problem)
     return _seen_work(evidence, origin_ms, capacity, running)
 
 
 def _problem(
-    evidence: Evidence, origin_ms: int, jobs: tuple[PlanJob, ...], capacity: Capacity, sources: tuple[SourceFile, ...]
+    evidence: Evidence,
+    origin_ms: int,
+    jobs: tuple[PlanJob, ...],
+    capacity: Capacity,
+    sources: tuple[SourceFile, ...],
+    families: tuple[FamilyDuration, ...] = (),
 ) -> Problem:
     return Problem(
         origin_ms=origin_ms,
@@ -93,6 +104,7 @@ def _problem(
         capacity=capacity,
         zone=evidence.setting.declaration.reporting_zone,
         sources=sources,
+        families=families,
     )
 
 
@@ -106,7 +118,8 @@ def last_seen_ms(evidence: Evidence) -> int:
 def _seen_work(evidence: Evidence, origin_ms: int, capacity: Capacity, running: tuple[PlanJob, ...]) -> Work:
     now_ms = last_seen_ms(evidence)
     ran = {(one.namespace, one.name): one for one in observed_jobs(evidence.accounting)}
-    usual = usual_shapes(ran.values(), evidence.promises)
+    durations = durations_of(ran.values(), evidence.promises)
+    usual = usual_shapes(ran.values(), evidence.promises, durations)
     families = {one.name: one for one in evidence.setting.declaration.batch}
     waiting = _waiting(evidence, now_ms)
     planned: list[PlanJob] = []
@@ -126,7 +139,8 @@ def _seen_work(evidence: Evidence, origin_ms: int, capacity: Capacity, running: 
             again += 1
         for one in made:
             if shapes:
-                planned.append(replace(one, shapes=shapes))
+                spread_ms = known.spread_ms if (known := durations.of(one.family)) is not None else ()
+                planned.append(replace(one, shapes=shapes, spread_ms=spread_ms))
             else:
                 incomplete.append(one.id)
     if not planned and not incomplete:
@@ -138,7 +152,9 @@ def _seen_work(evidence: Evidence, origin_ms: int, capacity: Capacity, running: 
             "the next 24 h."
         )
         gaps.append(Gap(reason=reason, where="jobs"))
-    problem = _problem(evidence, origin_ms, (*planned, *running), capacity, ())
+    names = sorted({one.family for one in planned if one.family})
+    learnt = tuple(known for name in names if (known := durations.of(name)) is not None)
+    problem = _problem(evidence, origin_ms, (*planned, *running), capacity, (), learnt)
     return Work(problem=problem, incomplete=tuple(incomplete), gaps=tuple(gaps))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any  # Documents are JSON.
@@ -14,6 +14,7 @@ from gpuyield.declare.jobs import PLANNING_QUANTILE
 from gpuyield.declare.problem import read_problem
 from gpuyield.errors import DeclarationError
 from gpuyield.model.declaration import Declaration
+from gpuyield.model.duration import FamilyDuration
 from gpuyield.model.evidence import Gap
 from gpuyield.model.job import PlanObjective, Problem
 from gpuyield.model.plan import Plan, PlanStatus
@@ -22,6 +23,7 @@ from gpuyield.report.answer import Answer
 from gpuyield.report.screens.plan import plan_answer as answer_of
 from gpuyield.steps.compiled import make_ready
 from gpuyield.steps.documents import keep
+from gpuyield.steps.run_history import RunHistory
 from gpuyield.steps.setting import read_declaration, wall_clock_ms
 from gpuyield.units import parse_duration, parse_moment, parse_zone
 
@@ -72,6 +74,7 @@ def plan_answer(
     elif jobs is None:
         raise DeclarationError("no jobs are named.", where="--jobs", fix="Write --jobs jobs.yaml.")
     else:
+        history = RunHistory.in_ledger(file, ledger_root)
         problem = read_named_problem(
             declared,
             jobs=jobs,
@@ -81,7 +84,9 @@ def plan_answer(
             objective=objective,
             resource=resource,
             quantile=quantile,
+            history=history,
         )
+        problem = replace(problem, families=history.families())
     tell(f"planning {len(problem.jobs):,} jobs")
     planned = make(problem, seed=seed, time_limit=time_limit, prices=hourly_prices(declared, problem), tell=tell)
     notes = keep("plan", planned.document, planned.inputs, ledger_root=ledger_root, out=out)
@@ -116,6 +121,7 @@ def read_named_problem(
     objective: str = PlanObjective.ON_TIME,
     resource: str | None = None,
     quantile: str = PLANNING_QUANTILE,
+    history: Callable[[str], FamilyDuration | None] | None = None,
 ) -> Problem:
     """The problem of the files and numbers on the command line."""
     zone = parse_zone(declared.reporting_zone)
@@ -130,6 +136,7 @@ def read_named_problem(
         objective=PlanObjective(objective),
         resource=resource,
         quantile=quantile,
+        history=history,
     )
 
 
