@@ -155,6 +155,26 @@ def test_a_screen_with_times_names_their_zone_once(made: tuple[Console, Done], c
     assert screen.out.count("Times are in Europe/Berlin.") == 1
 
 
+@pytest.mark.parametrize("place", ["bill/*.csv", "{folder}/demo/bill/*.csv"])
+def test_a_declared_bill_is_held_against_the_rows(made: tuple[Console, Done], tmp_path: Path, place: str) -> None:
+    folder = made[0].folder
+    (folder / "demo" / "bill").mkdir(exist_ok=True)
+    attributed = on_demo(made, "cost", "-o", "json").document["bill"]["attributed"]
+    (folder / "demo" / "bill" / "november.csv").write_text(
+        "BilledCost,EffectiveCost,ListCost,ContractedCost,ChargePeriodStart,ChargePeriodEnd,BillingCurrency\n"
+        f"1,1,1,{attributed},2026-11-28T17:00:00Z,2026-11-30T17:00:00Z,EUR\n"
+    )
+    billed = folder / "demo" / "billed.yaml"
+    declared = (folder / "demo" / "gpuyield.yaml").read_text()
+    billed.write_text(f"{declared}bill: [{{format: focus, path: '{place.format(folder=folder)}'}}]\n")
+
+    done = made[0].run("cost", "-f", "demo/billed.yaml", "-o", "json", "--gate")
+
+    assert done.code == 0, done.err
+    assert done.document["bill"]["source_total"] == attributed
+    assert (done.document["bill"]["residual"], done.document["bill"]["reconciled"]) == ("0.00", True)
+
+
 def test_a_split_window_accounts_for_the_same_time(made: tuple[Console, Done]) -> None:
     whole = on_demo(made, "account", "-o", "json").document
     middle = "2026-11-29T10:30:00Z"

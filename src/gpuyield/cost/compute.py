@@ -6,18 +6,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
 
+from gpuyield.cost.currency import Converter
+from gpuyield.cost.focus import charged_in
 from gpuyield.cost.prices import PriceBook
 from gpuyield.cost.pricing import KeyValues, add_leaves, price_cells
 from gpuyield.cost.sharing import shares
 from gpuyield.cost.sources import cost_in
 from gpuyield.cost.verified import verified_by_key
 from gpuyield.model.cells import Cells
-from gpuyield.model.cost import Bill, Cost, CostForm, CostLeaf, CostRow, UnitCost, Verified
+from gpuyield.model.cost import Bill, Charge, Cost, CostForm, CostLeaf, CostRow, UnitCost, Verified
 from gpuyield.model.declaration import Declaration, RateRule
 from gpuyield.model.evidence import Gap
 from gpuyield.model.outcome import OutcomeResult
 from gpuyield.model.waterfall import ALLOCATED, BUSY, UNALLOCATED, GpuClass
-from gpuyield.units import Window
+from gpuyield.units import Window, merge_windows
 
 TOLERANCE = Decimal("0.01")
 NOBODYS = (GpuClass.UNAVAILABLE, *UNALLOCATED)
@@ -32,12 +34,14 @@ def compute_cost(
     declaration: Declaration,
     results: Iterable[OutcomeResult] | None = None,
     quotas: Mapping[str, int] | None = None,
+    charges: Sequence[Charge] | None = None,
     tolerance: Decimal = TOLERANCE,
 ) -> Cost:
     """What the GPU time of a window cost, by key and class.
 
     `cells` are those of the accounting, cut at `book.edges(window)`. `results` None: no outcome source. `quotas` are
-    GPUs by team, for sharing by quota.
+    GPUs by team, for sharing by quota. `charges` are those of the provider's bill, which then is the source's total
+    (None: no bill is declared).
     """
     priced = price_cells(cells, window, by, book)
     keyed = sorted(priced.leaves.items(), key=_order)
@@ -52,7 +56,10 @@ def compute_cost(
     )
     everything = add_money(total, NOBODYS)
     overall = _row({}, total, everything, _counted((), whole, listed), book.currency)
-    bill, gaps = _bill(total, window, book, tolerance)
+    if charges is None:
+        bill, gaps = _bill(total, window, book, tolerance)
+    else:
+        bill, gaps = _billed(total, window, book, Converter(book.currency, declaration.rates), charges, tolerance)
     return Cost(
         window=window,
         by=tuple(by),
@@ -96,13 +103,17 @@ def _row(
     verified, missing = counted
     allocated, busy = add_money(leaves, ALLOCATED), add_money(leaves, BUSY)
     loaded = None if allocated is None or shared is None else allocated + shared
+    if allocated is not None and shared is None:
+        unshared = UnitCost(value=None, reason="nobody's cost cannot be shared by the declared rule")
+    else:
+        unshared = unit_cost(loaded, verified, currency, missing)
     return CostRow(
         key=key,
         leaves=leaves,
         shared=shared,
         verified=verified,
         per_outcome={
-            CostForm.FULLY_LOADED: unit_cost(loaded, verified, currency, missing),
+            CostForm.FULLY_LOADED: unshared,
             CostForm.ALLOCATED: unit_cost(allocated, verified, currency, missing),
             CostForm.BUSY: unit_cost(busy, verified, currency, missing),
         },
@@ -144,6 +155,32 @@ def _bill(total: Sequence[CostLeaf], window: Window, book: PriceBook, tolerance:
         ),
         gaps,
     )
+
+
+def _billed(
+    total: Sequence[CostLeaf],
+    window: Window,
+    book: PriceBook,
+    convert: Converter,
+    charges: Sequence[Charge],
+    tolerance: Decimal,
+) -> tuple[Bill, list[Gap]]:
+    """The provider's bill on the basis of the prices; its total is not known where it leaves out time."""
+    found = list(charged_in(charges, window, book.basis))
+    covered = merge_windows(here for one, _ in found if (here := one.window.cut(window)))
+    gaps = []
+    stated: Fraction | None = None
+    if sum(one.length_ms for one in covered) < window.length_ms:
+        reason = "The bill leaves out a part of the window, so it cannot be reconciled."
+        gaps.append(Gap(reason=reason, where="bill", window=window))
+    else:
+        stated = sum(
+            (amount * convert.factor(one.currency, one.window.from_ms, "The bill") for one, amount in found),
+            Fraction(0),
+        )
+    attributed = add_money(total, tuple(GpuClass))
+    bill = Bill(source="focus", source_total=stated, attributed=attributed, rest=Fraction(0), tolerance=tolerance)
+    return bill, gaps
 
 
 def _order(item: tuple[KeyValues, object]) -> tuple[tuple[bool, str], ...]:

@@ -41,12 +41,7 @@ def shares(
         pool = _money(leaves_by_key, classes)
         weights = _weights(leaves_by_key, by, rule, quotas)
         if pool is None or weights is None or not sum(weights.values()):
-            reason = (
-                "Nobody's cost cannot be shared: a price is missing."
-                if pool is None
-                else f"Nobody's cost cannot be shared {rule}: there is nothing to share it by."
-            )
-            gaps.append(Gap(reason=reason, where="sharing"))
+            gaps.append(Gap(reason=_why_not(pool, rule, by, quotas), where="sharing"))
             totals = dict.fromkeys(totals)
             continue
         whole = sum(weights.values())
@@ -69,6 +64,16 @@ def _weights(
     if tuple(by) != ("team",) or quotas is None:
         return None
     return {key: quotas.get(key[0], 0) if key[0] is not None else 0 for key in leaves_by_key}
+
+
+def _why_not(pool: Fraction | None, rule: SharingRule, by: Sequence[str], quotas: Mapping[str, int] | None) -> str:
+    if pool is None:
+        return "Nobody's cost cannot be shared: a price is missing."
+    if rule is SharingRule.BY_QUOTA and quotas is None:
+        return "Nobody's cost cannot be shared by_quota: this version reads no quotas. Write by_allocated."
+    if rule is SharingRule.BY_QUOTA and tuple(by) != ("team",):
+        return "Nobody's cost cannot be shared by_quota: quotas are of teams, and the rows are not. Use --by team."
+    return f"Nobody's cost cannot be shared {rule}: nothing was held in this window."
 
 
 def _money(leaves_by_key: Mapping[KeyValues, Sequence[CostLeaf]], classes: Sequence[GpuClass]) -> Fraction | None:

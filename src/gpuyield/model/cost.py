@@ -52,6 +52,15 @@ class NodeCost:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Charge:
+    """A row of a provider's bill: its period, and its amount on every price basis."""
+
+    window: Window
+    amounts: Mapping[PriceBasis, Fraction]
+    currency: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CostLeaf:
     """GPU time of one class and its money; None where a price is missing."""
 

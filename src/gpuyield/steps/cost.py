@@ -47,4 +47,5 @@ def costed(evidence: Evidence, *, by: tuple[str, ...]) -> Cost:
         book=evidence.book,
         declaration=evidence.setting.declaration,
         results=evidence.judged.results if evidence.judged else None,
+        charges=evidence.charges,
     )

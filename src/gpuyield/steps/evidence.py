@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from gpuyield.account import Accounting
@@ -9,6 +10,7 @@ from gpuyield.account import account as account_window
 from gpuyield.cost.prices import PriceBook, price_book
 from gpuyield.cost.sources import node_costs
 from gpuyield.ledger.tables import COVERAGE, OUTCOMES, PRICES, RUNS
+from gpuyield.model.cost import Charge
 from gpuyield.model.declaration import PriceBasis
 from gpuyield.model.evidence import Gap
 from gpuyield.outcomes.derive import Judged, judge
@@ -16,6 +18,7 @@ from gpuyield.outcomes.policy import judging_of
 from gpuyield.outcomes.store import read_outcomes
 from gpuyield.report.tables import format_span
 from gpuyield.steps.belonging import Labels
+from gpuyield.steps.bill import declared_charges
 from gpuyield.steps.promises import Promises, read_promises
 from gpuyield.steps.setting import Chosen, Setting
 from gpuyield.units import DAY_MS, Window
@@ -25,7 +28,8 @@ from gpuyield.units import DAY_MS, Window
 class Evidence:
     """A window accounted. `judged` is None where no outcome was ever imported.
 
-    `lacks` says what the ledger lacks of the window that was asked for; `gaps` has that too.
+    `charges` are those of the declared bill (None: none is declared). `lacks` says what the ledger lacks of the window
+    that was asked for; `gaps` has that too.
     """
 
     setting: Setting
@@ -36,6 +40,7 @@ class Evidence:
     judged: Judged | None
     book: PriceBook
     gaps: tuple[Gap, ...]
+    charges: tuple[Charge, ...] | None = None
     lacks: tuple[Gap, ...] = ()
 
 
@@ -56,7 +61,8 @@ def gather_chosen(setting: Setting, chosen: Chosen, *, basis: PriceBasis | None 
 def gather(setting: Setting, window: Window, *, basis: PriceBasis | None = None) -> Evidence:
     """Read and judge the whole window once."""
     declared = setting.declaration
-    book = _book(setting, window, basis)
+    charges = declared_charges(declared, folder=setting.folder)
+    book = _book(setting, window, basis, charges or ())
     # Deadlines of jobs decide whether an outcome is late, and come from the same ledger.
     bare = account_window(setting.ledger, window=window, rules=declared.rules, teams=declared.teams)
     around = set(Window(window.from_ms - DAY_MS, window.to_ms).days())
@@ -89,6 +95,7 @@ def gather(setting: Setting, window: Window, *, basis: PriceBasis | None = None)
         judged=judged,
         book=book,
         gaps=gaps,
+        charges=charges,
     )
 
 
@@ -112,11 +119,11 @@ def _judged(setting: Setting, window: Window, promises: Promises) -> Judged | No
     return judge(outcomes, verdicts, judging_of(setting.declaration, deadlines))
 
 
-def _book(setting: Setting, window: Window, basis: PriceBasis | None) -> PriceBook:
+def _book(setting: Setting, window: Window, basis: PriceBasis | None, charges: Sequence[Charge]) -> PriceBook:
     declared = setting.declaration
     days = set(Window(window.from_ms - DAY_MS, window.to_ms).days())
     rows = setting.ledger.read(PRICES, days=[day for day in setting.ledger.days(PRICES) if day in days])
-    return price_book(
+    book = price_book(
         declared.prices,
         node_costs({name: values.tolist() for name, values in rows.items()}),
         currency=declared.currency,
@@ -125,6 +132,8 @@ def _book(setting: Setting, window: Window, basis: PriceBasis | None) -> PriceBo
         basis=basis,
         window=window,
     )
+    billed = {one.currency for one in charges}
+    return replace(book, currency=billed.pop()) if book.currency is None and len(billed) == 1 else book
 
 
 def _source_gaps(setting: Setting, window: Window) -> tuple[Gap, ...]:

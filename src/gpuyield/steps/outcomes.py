@@ -13,7 +13,7 @@ from gpuyield.outcomes.jsonl import parse_jsonl
 from gpuyield.outcomes.store import Import, write_outcomes
 from gpuyield.report.answer import Answer
 from gpuyield.report.screens.outcomes import import_answer
-from gpuyield.steps.setting import wall_clock_ms
+from gpuyield.steps.setting import files_of, wall_clock_ms
 
 FORMATS = ("jsonl",)
 LATER_FORMATS = ("parquet", "otlp", "inspect", "lm-eval", "langfuse", "litellm", "k8s", "goodput")
@@ -37,8 +37,7 @@ def import_declared(declared: Declaration, *, folder: Path, ledger: Ledger, now_
     for source in declared.sources.outcomes:
         _check_format(source.format, where="sources.outcomes")
         done += [
-            import_file(path, source=source.format, ledger=ledger, now_ms=now_ms)
-            for path in sorted(folder.glob(source.path))
+            import_file(path, source=source.format, ledger=ledger, now_ms=now_ms) for path in files_of(source, folder)
         ]
     return done
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from glob import glob
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from gpuyield.errors import DeclarationError
 from gpuyield.ledger import Ledger
 from gpuyield.ledger.tables import COVERAGE, RUNS, RunKind
-from gpuyield.model.declaration import Declaration
+from gpuyield.model.declaration import Declaration, FileSource
 from gpuyield.units import Window, day_window, parse_span, parse_window, parse_zone
 
 DEFAULT_WINDOW = "14d"
@@ -50,6 +51,11 @@ def read_declaration(file: Path, *, required: bool = False) -> Declaration:
     from gpuyield.declare.yaml_file import load_declaration
 
     return load_declaration(file)
+
+
+def files_of(source: FileSource, folder: Path) -> list[Path]:
+    """The files that a declared path meets, in order; a relative one starts in the declaration's folder."""
+    return sorted({folder / found for found in glob(source.path, root_dir=folder, recursive=True)})
 
 
 def read_setting(file: Path, ledger_root: Path) -> Setting:

@@ -139,6 +139,8 @@ def bill_words(cost: Document) -> tuple[str, ...]:
     bill = cost.get("bill") or {}
     if bill.get("source_total") is None:
         return ()
+    if bill.get("attributed") is None:
+        return (f"The source's {bill['source_total']} cannot be attributed: a price is missing.",)
     state = "reconciles with" if bill.get("reconciled") else "does not reconcile with"
     difference = f"difference {bill['residual']}, tolerance {bill['tolerance']}"
     return (f"The attributed {bill['attributed']} {state} the source's {bill['source_total']} ({difference}).",)
