@@ -134,7 +134,7 @@ def test_the_compiled_lane_gives_the_same_lemmas_as_plain_python() -> None:
         if table is None:
             continue
         plain, quick = (lane.search_of(case.board, case.steps, table, None, 1_000) for _ in range(2))
-        learning.run(plain, 1_000)
-        compiled_learning()(quick, 1_000)
+        learning.run(plain, 1_000, 1_000)
+        compiled_learning()(quick, 1_000, 1_000)
         for one, other in zip(plain, quick, strict=True):
             assert (one == other).all(), f"seed {seed}"

@@ -27,10 +27,10 @@ MOST_TASKS = 1_500
 MOST_LEMMAS = 60_000
 LITERALS = 24
 HINTS = 48
-BATCH = 10
-"""Conflicts between two looks at the budget."""
-PLAIN_STEPS = 100_000
-"""Steps x tasks that are taken as plain Python (about a second) before compiled code is loaded."""
+BATCH = 40
+"""Conflicts or decisions between two looks at the budget."""
+PLAIN_STEPS = 20_000
+"""Decisions x tasks that are taken as plain Python (about half a second) before compiled code is loaded."""
 COMPILE_FACTOR = 15
 """So many times as much before anybody waits for a compiler."""
 CHEAPEST_CONFLICT, TASKS_PER_WORK = 4, 25
@@ -66,13 +66,15 @@ def learn(board: Board, steps: Sequence[Steps], tasks: Sequence[int], hint: Sche
         return Learned(Answer.OPEN, {})
     cost = max(CHEAPEST_CONFLICT, len(table.tasks) // TASKS_PER_WORK)
     search = search_of(board, steps, table, hint, min(MOST_LEMMAS, budget.left // cost + 1_000))
-    run: Callable[[Search, int], None] = kernel.run
+    run: Callable[[Search, int, int], None] = kernel.run
+    done = 0
     while search.n[kernel.ANSWER] == kernel.OPEN:
-        if not budget.spend(BATCH * cost):
-            break
-        run(search, BATCH)
-        if _pays(search, table, budget):
+        if run is kernel.run and _pays(search, table, budget):
             run = compiled_learning()
+        if not budget.spend(max(1, int(search.n[kernel.CONFLICTS]) - done) * cost):
+            break
+        done = int(search.n[kernel.CONFLICTS])
+        run(search, BATCH, BATCH)
     answer = int(search.n[kernel.ANSWER])
     if answer == kernel.NONE:
         return Learned(Answer.NONE, {}, lemmas_of(board, table, search))
@@ -83,7 +85,7 @@ def learn(board: Board, steps: Sequence[Steps], tasks: Sequence[int], hint: Sche
 
 def _pays(search: Search, table: Table, budget: Budget) -> bool:
     """Whether to take compiled code: soon where it is there, late where it has to be made, never against a clock."""
-    steps = int(search.n[kernel.STEPS] + search.n[kernel.NODES]) * len(table.tasks)
+    steps = int(search.n[kernel.NODES]) * len(table.tasks)
     if is_learning_ready():
         return steps > PLAIN_STEPS or is_learning_loaded()
     return steps > PLAIN_STEPS * COMPILE_FACTOR and budget.should_stop is never

@@ -74,11 +74,11 @@ class Search(NamedTuple):
     scratch: Ints
 
 
-def run(s: Search, conflicts: int) -> None:
-    """Go on for so many conflicts, or until there is an answer."""
+def run(s: Search, conflicts: int, decisions: int) -> None:
+    """Go on for so many conflicts or decisions, or until there is an answer."""
     n = s.n
-    stop = n[CONFLICTS] + conflicts
-    while n[ANSWER] == OPEN:
+    stop, last = n[CONFLICTS] + conflicts, n[NODES] + decisions
+    while n[ANSWER] == OPEN and n[NODES] < last:
         if not propagate(s):
             n[CONFLICTS] += 1
             learn(s)

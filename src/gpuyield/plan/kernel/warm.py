@@ -32,7 +32,6 @@ def warm(tell: Callable[[], None] = lambda: None) -> bool:
         tell()
     case = Case.of(_three_jobs())
     grid = grid_of(case)
-    assert grid is not None
     search = Search(grid, 0, Budget(1_000_000), compiled())
     known = search.by_rules()
     negotiated(search, known, sure=True)
@@ -52,7 +51,7 @@ def warm_learning(tell: Callable[[], None] = lambda: None) -> bool:
     case = Case.of(_three_jobs())
     table = table_of(case.board, case.steps, range(3))
     assert table is not None
-    compiled_learning()(search_of(case.board, case.steps, table, None, 100), 100)
+    compiled_learning()(search_of(case.board, case.steps, table, None, 100), 100, 100)
     keep_learning()
     return fresh
 
