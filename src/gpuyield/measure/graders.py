@@ -45,10 +45,11 @@ Scorer = Callable[[RequestLine, str], float | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """A scorer, and the score from which an answer is good."""
+    """A scorer, and the score from which an answer is good, or up to which where `at_most` is given."""
 
     scorer: Scorer
     at_least: Decimal = Decimal(1)
+    at_most: Decimal | None = None
 
 
 def check_named(name: str, *, at_least: Decimal | None = None, judge: Judge | None = None) -> Check:
@@ -151,7 +152,9 @@ def grade(check: Check, name: str, line: RequestLine, text: str) -> Grade:
         return Grade.UNGRADED
     if score is None or not math.isfinite(score):
         return Grade.UNGRADED
-    return Grade.GOOD if Decimal(repr(float(score))) >= check.at_least else Grade.BAD
+    exact = Decimal(repr(float(score)))
+    good = exact >= check.at_least if check.at_most is None else exact <= check.at_most
+    return Grade.GOOD if good else Grade.BAD
 
 
 def _exact(request: RequestLine, answer: str) -> float | None:

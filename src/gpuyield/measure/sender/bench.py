@@ -20,6 +20,7 @@ from gpuyield.measure.sender.limits import Job, Limits, Slice
 from gpuyield.measure.sender.target import Target
 from gpuyield.measure.sender.worker import COLUMNS, Progress, Rows
 from gpuyield.measure.sender.workers import Workers
+from gpuyield.measure.served import Served, difference
 from gpuyield.model.measure import CODES, NANOS, SECOND_NS, Arrivals, ProbePlan, Records, ResponseStatus, Run
 
 _LONGEST_LAG_S = 0.05
@@ -44,8 +45,8 @@ class Flight:
 class Orders:
     """What a live bench does.
 
-    `lag_limit_s` is the largest slip that leaves a probe valid. `cost`: what the self-test found. `changed` looks at
-    the service before and after a probe and says what changed.
+    `lag_limit_s` is the largest slip that leaves a probe valid. `cost`: what the self-test found. `look` asks the
+    service what it is, before and after each probe.
     """
 
     target: Target
@@ -59,6 +60,7 @@ class Orders:
     lag_limit_s: float = _LONGEST_LAG_S
     cost: Cost | None = None
     abort_if: Sequence[Condition] = ()
+    look: Callable[[], Served] | None = None
     tell: Callable[[Flight], None] = lambda flight: None
 
 
@@ -107,6 +109,7 @@ class LiveBench:
             KeyboardInterrupt: As soon as everything has been stopped.
         """
         self._workers.open(min(len(arrivals), self._connections(plan.rate_rps)))
+        before = None if self._orders.look is None else self._orders.look()
         aborter = Aborter(self._orders.abort_if)
         last_s = int(arrivals.scheduled_ns[-1]) / SECOND_NS if len(arrivals) else 0.0
 
@@ -130,13 +133,14 @@ class LiveBench:
             raise sent.interrupted
         if aborter.why:
             raise SourceError(aborter.why, where=self._orders.target.url, fix=aborter.fix)
-        return self._run(arrivals, sent.rows)
+        changed = "" if before is None or self._orders.look is None else difference(before, self._orders.look())
+        return self._run(arrivals, sent.rows, changed)
 
     def _connections(self, rate_rps: float) -> int:
         expected = rate_rps * (self._whole_s or 0.2) * _SPARE
         return round(min(max(expected, _FEWEST_CONNECTIONS), _MOST_CONNECTIONS))
 
-    def _run(self, arrivals: Arrivals, rows: Sequence[Rows | None]) -> Run:
+    def _run(self, arrivals: Arrivals, rows: Sequence[Rows | None], changed: str) -> Run:
         count, number = len(arrivals), len(rows)
         columns = {name: np.full(count, -1, dtype=np.int64) for name in COLUMNS}
         status = np.full(count, ResponseStatus.IN_FLIGHT, dtype=np.int8)
@@ -170,7 +174,11 @@ class LiveBench:
         )
         vitals = _vitals([part for part in rows if part is not None], lost_worker=None in rows)
         share = None if self._orders.cost is None else self._orders.cost.share(records, workers=number)
-        return Run(records=records, health=judge(vitals, ceiling_share=share, lag_limit_s=self._orders.lag_limit_s))
+        return Run(
+            records=records,
+            health=judge(vitals, ceiling_share=share, lag_limit_s=self._orders.lag_limit_s),
+            changed=changed,
+        )
 
     def _grades(self, arrivals: Arrivals, status: CODES, texts: Mapping[int, str]) -> dict[str, CODES]:
         lines = [self._orders.lines[request] for request in arrivals.request.tolist()]

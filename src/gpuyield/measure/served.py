@@ -1,0 +1,131 @@
+"""What a server says of itself: engine, version, model, settings, and when it started. No I/O here.
+
+It is read before and after each probe: what was held fixed is part of a measurement, and a change makes a probe
+invalid.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any  # JSON values
+
+_ENGINES = (("vllm:", "vllm"), ("sglang:", "sglang"), ("tgi_", "tgi"), ("nv_inference_", "triton"))
+_SAMPLE = re.compile(r"^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})? (\S+)(?: -?\d+)?$")
+_LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)"')
+_INFO = re.compile(r"(config_info|_info|server_info)$")
+_WAITING = (
+    "vllm:num_requests_waiting",
+    "sglang:num_queue_reqs",
+    "tgi_queue_size",
+    "nv_inference_pending_request_count",
+)
+_LONGEST = 200
+_MOST_SETTINGS = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """A server's own words; None and empty where it says nothing. `settings` are labels of its info metrics."""
+
+    engine: str | None = None
+    version: str | None = None
+    models: tuple[str, ...] = ()
+    settings: Mapping[str, str] = field(default_factory=dict)
+    started: str | None = None
+    """When its process started, as it says; for comparing only."""
+    waiting: float | None = None
+    """Requests in its queue."""
+
+    @property
+    def digest(self) -> str:
+        """`sha256:` of what must not change."""
+        fixed = [self.engine, self.version, sorted(self.models), sorted(self.settings.items())]
+        return f"sha256:{hashlib.sha256(json.dumps(fixed, separators=(',', ':')).encode()).hexdigest()}"
+
+
+def read_served(*, models: bytes | None, version: bytes | None, metrics: str | None) -> Served:
+    """What `/v1/models`, `/version` and `/metrics` say, each None when it did not answer."""
+    samples = _samples(metrics or "")
+    names = {name for name, _, _ in samples}
+    engine = next((engine for prefix, engine in _ENGINES if any(one.startswith(prefix) for one in names)), None)
+    settings: dict[str, str] = {}
+    for name, labels, _ in samples:
+        if _INFO.search(name) and not name.startswith(("python_", "process_", "target_")):
+            settings.update({f"{name}.{key}": value[:_LONGEST] for key, value in labels.items()})
+    started = next((value for name, _, value in samples if name == "process_start_time_seconds"), None)
+    waits = [float(value) for name, _, value in samples if name in _WAITING and _is_number(value)]
+    return Served(
+        engine=engine,
+        version=_version(version),
+        models=_models(models),
+        settings=dict(sorted(settings.items())[:_MOST_SETTINGS]),
+        started=started,
+        waiting=sum(waits) if waits else None,
+    )
+
+
+def difference(before: Served, after: Served) -> str:
+    """What changed, in a sentence; empty when nothing did. What is no longer said counts as a change."""
+    if before.started != after.started and before.started is not None:
+        return "The server was restarted during the probe." if after.started else "The server no longer answers."
+    changes = [
+        f"{name} was {_shown(one)} and is {_shown(other)}"
+        for name, one, other in (
+            ("the engine", before.engine, after.engine),
+            ("its version", before.version, after.version),
+            ("the models", ", ".join(before.models), ", ".join(after.models)),
+        )
+        if one != other
+    ]
+    changes += [
+        f"{key} was {_shown(before.settings.get(key))} and is {_shown(after.settings.get(key))}"
+        for key in sorted({*before.settings, *after.settings})
+        if before.settings.get(key) != after.settings.get(key)
+    ]
+    return f"The service changed during the probe: {'; '.join(changes[:3])}." if changes else ""
+
+
+def _samples(text: str) -> list[tuple[str, dict[str, str], str]]:
+    found = []
+    for line in text.split("\n"):
+        match = _SAMPLE.match(line.rstrip("\r")) if line[:1] != "#" else None
+        if match is not None:
+            labels = dict(_LABEL.findall(match[2] or ""))
+            found.append((match[1], labels, match[3]))
+    return found
+
+
+def _version(body: bytes | None) -> str | None:
+    said = _object(body).get("version")
+    return said[:_LONGEST] if isinstance(said, str) else None
+
+
+def _models(body: bytes | None) -> tuple[str, ...]:
+    listed = _object(body).get("data")
+    rows = listed if isinstance(listed, list) else []
+    return tuple(row["id"][:_LONGEST] for row in rows if isinstance(row, dict) and isinstance(row.get("id"), str))
+
+
+def _object(body: bytes | None) -> dict[str, Any]:
+    try:
+        found = json.loads(body or b"{}")
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return float(text) >= 0
+    except ValueError:
+        return False
+
+
+def _shown(value: str | None) -> str:
+    if not value:
+        return "not said"
+    return value if len(value) <= 60 else value[:57] + "..."
