@@ -8,8 +8,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from gpuyield.measure.statistics import normal_quantile
+from gpuyield.model.measure import Backlog
 
 ALPHA = 0.05
+
+COMPLETED_SHARE = 0.98
+"""At least so much of what the second half of a probe offers must be completed in it."""
+
 _LAG_LIMIT = 0.8
 _OF_MEAN = 0.05
 
@@ -48,3 +53,10 @@ def backlog_grows(in_flight: Sequence[int]) -> bool:
     is_real = rises > 0 and (rises - 1) / spread > normal_quantile(1 - ALPHA)
     growth = slope * (number - 1)
     return is_real and growth > max(2 * math.sqrt(squares / number), _OF_MEAN * float(levels.mean()))
+
+
+def is_behind(backlog: Backlog) -> bool:
+    """Whether the second half completed less than it was offered, and more than doubled what was in flight."""
+    missing = backlog.late_arrivals - backlog.late_completions
+    at_half = backlog.in_flight[(len(backlog.in_flight) - 1) // 2]
+    return missing > max((1 - COMPLETED_SHARE) * backlog.late_arrivals, at_half)

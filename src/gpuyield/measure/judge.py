@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuyield.measure.backlog import backlog_grows, backlog_slope
+from gpuyield.measure.backlog import backlog_grows, backlog_slope, is_behind
 from gpuyield.measure.objectives import Marks, marks, seconds_of
 from gpuyield.measure.statistics import miss_bounds
 from gpuyield.model.declaration import Metric, Objective
@@ -25,9 +25,6 @@ from gpuyield.model.measure import (
     Run,
     Tally,
 )
-
-COMPLETED_SHARE = 0.98
-"""At least so much of what the second half of a probe offers must be completed in it."""
 
 _METRICS = {"ttft": Metric.TTFT, "tpot": Metric.TPOT, "itl": Metric.ITL, "e2e": Metric.E2E}
 
@@ -132,7 +129,7 @@ def _status(plan: ProbePlan, run: Run, tallies: Sequence[Tally], backlog: Backlo
         return ProbeStatus.FAIL, f"{', '.join(broken)} not kept"
     if backlog.grows:
         return ProbeStatus.FAIL, "the backlog grows"
-    if backlog.late_completions < COMPLETED_SHARE * backlog.late_arrivals:
+    if is_behind(backlog):
         return ProbeStatus.FAIL, "less is completed than offered"
     unclear = [one.objective for one in tallies if not one.holds]
     if unclear:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -63,7 +64,7 @@ def batch_spread(attempts: Sequence[int], misses: Sequence[int]) -> Spread:
     """The ratio of sums and its variance, corrected for what neighbouring batches share.
 
     Source: Cochran 1977, 6.4 for the variance; an autoregressive process of order one for the correction
-    (1 + r) / (1 - r), of the variance and of the degrees of freedom.
+    (1 + r) / (1 - r) of the variance.
     """
     sizes, counts = np.asarray(attempts, float), np.asarray(misses, float)
     share = float(counts.sum() / sizes.sum())
@@ -74,7 +75,7 @@ def batch_spread(attempts: Sequence[int], misses: Sequence[int]) -> Spread:
     lag = float((rest[1:] * rest[:-1]).sum()) / squares if squares else 0.0
     lag = min(max(lag, 0.0), _LAG_LIMIT)
     factor = (1 + lag) / (1 - lag)
-    return Spread(share=share, variance=variance * factor, freedom=max(1.0, number / factor - 1))
+    return Spread(share=share, variance=variance * factor, freedom=number - 1)
 
 
 def binomial_upper(misses: float, size: float, alpha: float) -> float:
@@ -94,6 +95,7 @@ def binomial_lower(misses: float, size: float, alpha: float) -> float:
     return _root(lambda share: beta_cdf(share, misses, size - misses + 1) - alpha)
 
 
+@cache
 def t_quantile(probability: float, freedom: float) -> float:
     """The quantile of Student's t at a probability of at least one half."""
     if probability == 0.5:
@@ -149,15 +151,36 @@ def _beta_fraction(x: float, a: float, b: float) -> float:
             c = c if abs(c) > tiny else tiny
             step = d * c
             found *= step
-        if abs(step - 1) < 1e-14:
+        if abs(step - 1) < 1e-13:
             break
     return found
 
 
 def _root(rising: Callable[[float], float]) -> float:
-    """Where a rising function of a share is zero, by halving to the last bit that matters."""
+    """Where a rising function of a share is zero.
+
+    Source: the Illinois variant of regula falsi (Dowell and Jarratt 1971), here with halving when it is slow.
+    """
     low, high = 0.0, 1.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if rising(middle) < 0 else (low, middle)
+    at_low, at_high = rising(low), rising(high)
+    if at_low >= 0 or at_high <= 0:
+        return low if at_low >= 0 else high
+    side = 0
+    for step in range(200):
+        if high - low < 1e-15 * high or high - low < 1e-300:
+            break
+        middle = (low + high) / 2 if step % 3 == 2 else (low * at_high - high * at_low) / (at_high - at_low)
+        if not low < middle < high:
+            break
+        value = rising(middle)
+        if value == 0:
+            return middle
+        if value < 0:
+            low, at_low = middle, value
+            at_high = at_high / 2 if side < 0 else at_high
+            side = -1
+        else:
+            high, at_high = middle, value
+            at_low = at_low / 2 if side > 0 else at_low
+            side = 1
     return (low + high) / 2

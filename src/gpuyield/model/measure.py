@@ -280,3 +280,37 @@ class Probe:
     health: SenderHealth
     status: ProbeStatus
     reason: str
+
+
+class Stop(StrEnum):
+    """Why a search ended."""
+
+    DECIDED = "decided"
+    """A rate is certified and a higher one refuted."""
+    MAX_RATE = "max_rate"
+    """The highest rate allowed is certified."""
+    QUICK = "quick"
+    """The level gives an estimate only."""
+    NOT_CERTIFIED = "not_certified"
+    """No try to confirm a rate passed."""
+    NOT_REFUTED = "not_refuted"
+    """A rate is certified, and no try to refute a higher one was conclusive."""
+    CONTRADICTION = "contradiction"
+    """A rate was certified and a lower one refuted: the service changed, or chance struck; neither is claimed."""
+    TIME = "time"
+    INVALID = "invalid"
+    """Too many probes of a sender that could not keep its schedule, or of a service that changed."""
+    NOT_SERVING = "not_serving"
+    """Not one response was OK."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """What a search found; a rate that was not certified or not refuted is None."""
+
+    probes: tuple[Probe, ...]
+    stop: Stop
+    certified_rps: float | None = None
+    refuted_rps: float | None = None
+    estimate_rps: float | None = None
+    limited_by: str | None = None
