@@ -18,6 +18,9 @@ from gpuyield.plan.placement import replay_on_nodes
 from gpuyield.plan.risk import chances_of_lateness
 from gpuyield.units import HOUR_MS
 
+NEGLIGIBLE = 0.05
+"""So few late jobs in the mean are none."""
+
 LIKELY = Fraction(1, 5)
 """A job that is late more often than this is named."""
 
@@ -70,11 +73,12 @@ def _chances(chances: dict[str, Fraction]) -> list[str]:
         return []
     likely = sorted((name for name, chance in chances.items() if chance > LIKELY), key=lambda name: -chances[name])
     expected = float(sum(chances.values()))
-    told = f"With run times as they vary, {expected:.1f} of {plural(len(chances), 'job')} are expected to be late"
+    if expected < NEGLIGIBLE:
+        return ["With run times as they vary, no job is expected to be late."]
+    told = f"With run times as they vary, {expected:.1f} of {len(chances)} jobs are late in the mean"
     if not likely:
         return [f"{told}, none of them in more than one case of five."]
-    worst = f"{named(likely)} in more than one case of five"
-    return [f"{told}: {worst}."]
+    return [f"{told}, in more than one case of five: {named(likely)}."]
 
 
 def _nodes(one: NodeReplay) -> Sequence[str]:

@@ -11,6 +11,7 @@ from gpuyield.report.answer import Answer, Next
 from gpuyield.report.facts import Document
 from gpuyield.report.screens.decide import money_words
 from gpuyield.report.screens.plan import relaxation_words
+from gpuyield.report.screens.run_times import run_time_words
 from gpuyield.report.sentences import CLASS_WORDS, count
 from gpuyield.report.tables import Column, Table, format_local, format_span
 from gpuyield.units import parse_instant
@@ -105,6 +106,10 @@ def explain_job(plan: Document, inputs: Document | None, name: str, *, zone: Zon
     if job.get("slack_s") is not None and job.get("deadline"):
         deadline = format_local(parse_instant(job["deadline"]), zone)
         lines.append(f"Deadline {deadline}, slack {format_span(round(job['slack_s'] * 1000))}.")
+    length_ms = sum(parse_instant(end) - parse_instant(begin) for begin, end in segments)
+    planned = run_time_words(plan, _family(inputs, name), length_ms)
+    if planned:
+        lines.append(planned)
     if job.get("p_late") is not None:
         lines.append(f"In {job['p_late'] * 100:.0f} of 100 cases it would be late, with run times as they vary.")
     lines.extend(_on_nodes(plan, name))
@@ -140,6 +145,11 @@ def _with_reason(when: str, why: str) -> str:
     if told:
         return f"{when}, {told[1]}"
     return f"{when}. {why}" if why else f"{when}."
+
+
+def _family(inputs: Document | None, name: str) -> str | None:
+    """The family that the inputs name for a job."""
+    return None if inputs is None else next((one.get("family") for one in inputs["jobs"] if one["id"] == name), None)
 
 
 def _on_nodes(plan: Document, name: str) -> list[str]:

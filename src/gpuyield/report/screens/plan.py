@@ -10,6 +10,7 @@ from gpuyield.model.evidence import Gap
 from gpuyield.report.answer import Answer, Next
 from gpuyield.report.facts import Document
 from gpuyield.report.screens.nodes import nodes_table
+from gpuyield.report.screens.run_times import run_times_table
 from gpuyield.report.sentences import count, listed
 from gpuyield.report.tables import Cell, Column, Kind, Table, format_local, format_span
 from gpuyield.units import parse_instant
@@ -57,6 +58,7 @@ def plan_answer(
                 jobs_table(plan, zone, most=_SHOWN),
                 relaxations_table(plan, zone),
                 nodes_table(plan),
+                run_times_table(plan),
             )
             if table is not None
         ),

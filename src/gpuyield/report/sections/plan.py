@@ -17,6 +17,7 @@ from gpuyield.report.facts import Document, Facts
 from gpuyield.report.page import Chart, Section
 from gpuyield.report.screens.nodes import nodes_table
 from gpuyield.report.screens.plan import jobs_table
+from gpuyield.report.screens.run_times import run_times_table
 from gpuyield.report.sentences import count
 from gpuyield.report.tables import format_local
 from gpuyield.units import parse_instant
@@ -75,7 +76,9 @@ def plan_section(facts: Facts) -> Section | None:
             *_demand_charts(lanes, plan, inputs, zone),
             _gantt_chart(plan, lanes, zone),
         ),
-        tables=(jobs_table(plan, zone), *([nodes] if (nodes := nodes_table(plan)) else [])),
+        tables=tuple(
+            table for table in (jobs_table(plan, zone), nodes_table(plan), run_times_table(plan)) if table is not None
+        ),
         how=_HOW,
     )
 
