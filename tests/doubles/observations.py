@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any  # rows of mixed types
 
 from gpuyield.ledger import Ledger
-from gpuyield.ledger.tables import RUNS, SAMPLES, SERIES, Activity, RunKind
+from gpuyield.ledger.tables import RUNS, SAMPLES, SCRAPES, SERIES, Activity, RunKind
 from gpuyield.units import DAY_MS, MINUTE_MS, Window, day_name, parse_instant
 
 DAY = parse_instant("2026-11-10T00:00:00Z")
@@ -162,10 +162,15 @@ class Observations:
                 if not any(row["series"] == number for row in series):
                     series.append({"series": number, **labels})
 
+    def scraped(self, times_ms: Iterable[int], *, target: str = "ksm:8080") -> None:
+        """When a target that tells the cluster's state answered."""
+        for at_ms in times_ms:
+            self._rows[SCRAPES.name, day_name(at_ms)].append({"target": target, "ts_ms": at_ms})
+
     def ledger(self, folder: Path) -> Ledger:
         """A ledger that holds these rows."""
         made = Ledger.create(folder)
-        tables = {table.name: table for table in (RUNS, SAMPLES, SERIES)}
+        tables = {table.name: table for table in (RUNS, SAMPLES, SCRAPES, SERIES)}
         for (name, day), rows in self._rows.items():
             table = tables[name]
             made.replace_day(table, day, {column: [row[column] for row in rows] for column in table.columns})

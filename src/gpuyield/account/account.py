@@ -101,7 +101,14 @@ def account(
         nodes=nodes,
         free=steps,
         observed=nodes.present,
-        gaps=(*_source_gaps(window, nodes, devices), *nodes.gaps, *devices.gaps, *tracks.gaps, *found.gaps()),
+        gaps=(
+            *_source_gaps(window, nodes, devices),
+            *nodes.gaps,
+            *pods.gaps,
+            *devices.gaps,
+            *tracks.gaps,
+            *found.gaps(),
+        ),
     )
 
 

@@ -30,7 +30,7 @@ def with_settled_ends(pods: Pods, nodes: Nodes, devices: Devices) -> Pods:
         ordered = sorted(by_node[node], key=lambda one: (one.from_ms, one.to_ms, one.pod_key, one.resource))
         given_on = _ended_by_label(ordered, states, on_node.get(node, []))
         settled += _ended_by_lack_of_room(given_on, states)
-    return Pods(holdings=tuple(settled), waiting=pods.waiting)
+    return replace(pods, holdings=tuple(settled))
 
 
 def _ended_by_label(

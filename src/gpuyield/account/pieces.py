@@ -109,6 +109,9 @@ class _Pieces:
             self.ppb = device.ppb[first:last]
             self.lo_ppb, self.hi_ppb = device.lo_ppb[first:last], device.hi_ppb[first:last]
             self.held = device.held[first:last]
+            if not self._has_own_sample(track.holding):
+                # Neither neighbour tells of a run that lies wholly between two samples.
+                self.lo_ppb, self.hi_ppb = np.zeros_like(self.ppb), np.full_like(self.ppb, PPB)
             self.first_sample_ever = first == 0
             parts += [self.start, self.end]
         edges = _distinct(np.concatenate(parts))
@@ -139,6 +142,11 @@ class _Pieces:
         self.observed = (self.sample >= 0) & (self.t0 < self.end[at]) & (self.activity >= 0)
         start = self.start[at]
         self.base = _shares_up_to(track, start if track.whole else np.maximum(start, track.base_ms))
+
+    def _has_own_sample(self, holding: Holding) -> bool:
+        """Whether any sample was surely taken while the pod ran."""
+        low = np.searchsorted(self.start, self.running_ms + holding.running_lag_ms)
+        return bool(low < np.searchsorted(self.start, holding.to_ms - holding.to_slack_ms))
 
     def last_before_gap(self) -> Bools:
         """Whether a piece belongs to a sample that no other follows in time."""

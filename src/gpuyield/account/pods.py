@@ -18,8 +18,9 @@ from gpuyield.account.facts import Fact, Run, RunsByKind, Timeline, timelines
 from gpuyield.account.nodes import Nodes
 from gpuyield.ledger.tables import RunKind
 from gpuyield.model.cells import Owner
+from gpuyield.model.evidence import Gap
 from gpuyield.model.gpu import DeviceKind, device_kind
-from gpuyield.units import Window, merge_windows
+from gpuyield.units import MINUTE_MS, Window, merge_windows
 
 _BATCH_KINDS = ("Job", "JobSet", "Workflow", "TaskRun")
 """How the kinds of owners end that run to completion, such as PyTorchJob."""
@@ -31,6 +32,16 @@ SECOND_MS = 1_000
 """A printed time is the whole second in which it truly was."""
 
 _ACTIVE = ("Pending", "Running", "Unknown")
+
+
+_PRINTED_TIMES = (
+    RunKind.POD_CREATED,
+    RunKind.POD_SCHEDULED,
+    RunKind.POD_STARTED,
+    RunKind.POD_COMPLETED,
+    RunKind.CONTAINER_STARTED,
+    RunKind.CONTAINER_TERMINATED,
+)
 
 
 class Ending(StrEnum):
@@ -51,6 +62,7 @@ class Holding:
     `running_ms` is when it began to run (None: not in what was read). The truth of an edge lies around it, within
     `[from_ms - from_slack_ms, from_ms + from_lag_ms]`, likewise for the end and for `running_ms` (None: for the end in
     its place). `may_hold` is how many devices more it may hold (init containers whose restart policy is not known).
+    `clock_is_wrong`: it is said to have started before it was bound.
     """
 
     pod_key: str
@@ -73,6 +85,7 @@ class Holding:
     running_slack_ms: int = 0
     running_lag_ms: int = 0
     ending: Ending = Ending.TIME
+    clock_is_wrong: bool = False
 
     @property
     def kind(self) -> DeviceKind:
@@ -104,6 +117,7 @@ class Pods:
 
     holdings: tuple[Holding, ...]
     waiting: tuple[Waiting, ...]
+    gaps: tuple[Gap, ...] = ()
 
 
 class _Facts:
@@ -114,17 +128,8 @@ class _Facts:
         self.init_requests = self._lines(runs, RunKind.POD_INIT_REQUEST, gap_limit_ms, by=("container", "resource"))
         self.phases = self._lines(runs, RunKind.POD_PHASE, gap_limit_ms, by=("detail",))
         self.sidecars = {(run.pod_key, run.container): run.value >= 1 for run in runs.get(RunKind.POD_SIDECAR, ())}
-        self.times = {
-            kind: _times(runs.get(kind, ()))
-            for kind in (
-                RunKind.POD_CREATED,
-                RunKind.POD_SCHEDULED,
-                RunKind.POD_STARTED,
-                RunKind.POD_COMPLETED,
-                RunKind.CONTAINER_STARTED,
-                RunKind.CONTAINER_TERMINATED,
-            )
-        }
+        self.times = {kind: _times(runs.get(kind, ())) for kind in _PRINTED_TIMES}
+        self.completion_shown_ms = self._shown_ms(runs.get(RunKind.POD_COMPLETED, ()))
         self.owners = {run.pod_key: (run.detail, run.text) for run in runs.get(RunKind.POD_OWNER, ())}
         self.job_owners = {(run.namespace, run.pod): (run.detail, run.text) for run in runs.get(RunKind.JOB_OWNER, ())}
         self.suspended = _suspensions(runs, gap_limit_ms)
@@ -153,6 +158,14 @@ class _Facts:
             found[pod][rest] = line
         return found
 
+    def _shown_ms(self, completions: Sequence[Run]) -> dict[str, int]:
+        """When the latest time of completion of each pod was first printed."""
+        shown: dict[str, int] = {}
+        for run in completions:
+            if int(run.value) == self.last(RunKind.POD_COMPLETED, run.pod_key):
+                shown[run.pod_key] = min(run.from_ms, shown.get(run.pod_key, run.from_ms))
+        return shown
+
     def first(self, kind: RunKind, pod: str) -> int | None:
         found = self.times[kind].get(pod)
         return found[0] if found else None
@@ -179,12 +192,33 @@ def label_key(key: str) -> str:
 
 
 def _times(runs: Sequence[Run]) -> dict[str, tuple[int, int]]:
+    """The earliest and the latest of the times that are printed of each pod.
+
+    None can be later than the sample that prints it, by more than an interval (a scrape takes its time, and clocks
+    differ a little).
+    """
     found: dict[str, tuple[int, int]] = {}
     for run in runs:
-        at_ms = int(run.value)
-        low, high = found.get(run.pod_key, (at_ms, at_ms))
-        found[run.pod_key] = (min(low, at_ms), max(high, at_ms))
+        if 0 < run.value <= run.from_ms + run.interval_ms:
+            at_ms = int(run.value)
+            low, high = found.get(run.pod_key, (at_ms, at_ms))
+            found[run.pod_key] = (min(low, at_ms), max(high, at_ms))
     return found
+
+
+def _wrong_clocks(runs: RunsByKind, holdings: Sequence[Holding]) -> list[Gap]:
+    """Nodes of pods whose printed times cannot be true."""
+    late = {
+        run.pod_key
+        for kind in _PRINTED_TIMES
+        for run in runs.get(kind, ())
+        if not 0 < run.value <= run.from_ms + run.interval_ms
+    }
+    nodes = sorted({one.node for one in holdings if one.pod_key in late or one.clock_is_wrong})
+    return [
+        Gap(reason="printed times of pods contradict the samples (is a clock wrong?): samples count there", where=node)
+        for node in nodes
+    ]
 
 
 def read_pods(
@@ -248,9 +282,10 @@ def read_pods(
                         running_slack_ms=life.running.slack_ms,
                         running_lag_ms=life.running.lag_ms,
                         ending=life.ending,
+                        clock_is_wrong=life.clock_is_wrong,
                     )
                 )
-    return Pods(holdings=tuple(holdings), waiting=tuple(waiting))
+    return Pods(holdings=tuple(holdings), waiting=tuple(waiting), gaps=tuple(_wrong_clocks(runs, holdings)))
 
 
 def _suspended_before(known: _Facts, pod: str, namespace: str, job: str | None, life: _Life) -> list[Window]:
@@ -331,6 +366,7 @@ class _Life:
     running: _Edge = _NO_EDGE
     end: _Edge = _NO_EDGE
     ending: Ending = Ending.TIME
+    clock_is_wrong: bool = False
 
 
 def _life(known: _Facts, pod: str, nodes: Nodes, gap_limit_ms: int) -> _Life:
@@ -359,6 +395,7 @@ def _life(known: _Facts, pod: str, nodes: Nodes, gap_limit_ms: int) -> _Life:
         running=running or never,
         end=end,
         ending=ending,
+        clock_is_wrong=_started_too_early(known, pod),
     )
 
 
@@ -406,7 +443,7 @@ def _end(
 ) -> tuple[_Edge, Ending] | None:
     """When the pod ended, and how that is known; None: nothing tells that it lived."""
     completed = known.last(RunKind.POD_COMPLETED, pod)
-    if completed is not None:
+    if completed is not None and not _lived_on(known, pod, active):
         return _Edge(completed, 0, SECOND_MS), Ending.TIME
     if not active:
         return None
@@ -429,6 +466,17 @@ def _end(
     )
 
 
+def _lived_on(known: _Facts, pod: str, active: Sequence[Fact]) -> bool:
+    """Whether the pod was alive when its time of completion was printed: one of its containers had ended, not all."""
+    return any(fact.last_ms >= known.completion_shown_ms[pod] for fact in active)
+
+
+def _started_too_early(known: _Facts, pod: str) -> bool:
+    """Whether a container is said to have started long before its pod was bound."""
+    started, scheduled = known.first(RunKind.CONTAINER_STARTED, pod), known.first(RunKind.POD_SCHEDULED, pod)
+    return started is not None and scheduled is not None and started < scheduled - MINUTE_MS
+
+
 def _is_terminal(known: _Facts, pod: str) -> bool:
     return any(
         fact.value >= 1
@@ -445,7 +493,7 @@ def _running(known: _Facts, pod: str, from_ms: int, to_ms: int, nodes: Nodes) ->
         return _Edge(from_ms)
     candidates = []
     started = known.first(RunKind.CONTAINER_STARTED, pod)
-    if started is not None:
+    if started is not None and not _started_too_early(known, pod):
         candidates.append(_Edge(max(started, from_ms), 0, SECOND_MS))
     line = phases.get(("Running",))
     seen = next((fact for fact in line.facts if fact.value >= 1), None) if line else None

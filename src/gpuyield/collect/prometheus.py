@@ -25,6 +25,8 @@ from gpuyield.outcomes.fields import name as cleaned_name
 from gpuyield.units import DAY_MS, MINUTE_MS, Window
 
 _BEYOND_MS = 1_000
+_LAST_SECOND = 253_402_300_800
+"""The year 10,000."""
 _TOO_MUCH = re.compile(
     r"too many samples|maximum of|maxSamples|max-samples|max_samples|limit|exceed|too large|memory|time.?out|timed out",
     re.IGNORECASE,
@@ -296,7 +298,9 @@ class Prometheus:
                 where=selector[:256],
                 fix="Is it really Prometheus? gpuyield doctor asks each source alone.",
             ) from err
-        return np.rint(pairs[:, 0] * 1000).astype(np.int64), pairs[:, 1].copy()
+        # A time that no clock shows lies in no window.
+        seconds = np.where(np.abs(pairs[:, 0]) < _LAST_SECOND, pairs[:, 0], -1.0)
+        return np.rint(seconds * 1000).astype(np.int64), pairs[:, 1].copy()
 
     def _count(self, answer: Answer) -> Answer:
         with self._lock:
