@@ -100,6 +100,7 @@ class _Model:
         self.model: Any = self.cp.CpModel()
         self.grid = grid_of(case.board, case.steps)
         self.whole = all(task.job.restart_ms is None for task in case.board.tasks)
+        self.hopeless = {one.task for one in case.impossible}
         self.tasks = self._asked_for()
         self.horizon = self._horizon()
         self.starts: dict[int, Any] = {}
@@ -244,7 +245,9 @@ class _Model:
     def _is_owed(self, task: Task) -> bool:
         tail = self.case.windows.tails[task.index]
         if self.question.aim is Aim.ON_TIME:
-            return task.fixed_ms is not None or (tail is not None and not self.question.give_up)
+            if self.question.give_up:
+                return task.fixed_ms is not None and task.index not in self.hopeless
+            return task.fixed_ms is not None or tail is not None
         return True
 
     def _add_precedence(self) -> None:

@@ -64,7 +64,7 @@ def fewest(case: Case, resource: int, known: Sequence[Schedule], budget: Budget,
         floor, certificate, best = _closed(case, resource, floor, certificate, best, budget, most)
     said = None
     if best is not None and best[0] > floor and chosen:
-        best, said = _asked(case, resource, floor, best, budget)
+        best, said = _asked(roomy, resource, floor, best, budget)
         floor, certificate, best = _closed(case, resource, floor, certificate, best, budget, most)
     return GpuNeed(
         resource=name,
@@ -77,16 +77,16 @@ def fewest(case: Case, resource: int, known: Sequence[Schedule], budget: Budget,
     )
 
 
-def _asked(case: Case, resource: int, floor: int, best: _Found, budget: Budget) -> tuple[_Found, int | None]:
+def _asked(roomy: Case, resource: int, floor: int, best: _Found, budget: Budget) -> tuple[_Found, int | None]:
     """Fewer, where the solver finds them, and what it says is the least."""
     share = budget.share(budget.left // 2)
-    word = ask(case, Question(aim=Aim.FEWEST, resource=resource, floor=floor), _schedule(case, best), share)
+    word = ask(roomy, Question(aim=Aim.FEWEST, resource=resource, floor=floor), _schedule(roomy, best), share)
     budget.settle(share)
     found = word.schedule
-    if found is not None and meets_all(case.board, found) and not found.missing():
+    if found is not None and meets_all(roomy.board, found) and not found.missing():
         height = peak_of(found, resource)
         if height < best[0]:
-            best = (height, case.runs(found))
+            best = (height, roomy.runs(found))
     return best, int(word.bound) if word.is_best and word.bound is not None else None
 
 

@@ -31,7 +31,7 @@ BATCH = 40
 """Conflicts or decisions between two looks at the budget."""
 PLAIN_STEPS = 20_000
 """Decisions x tasks that are taken as plain Python (about half a second) before compiled code is loaded."""
-COMPILE_FACTOR = 15
+COMPILE_FACTOR = 5
 """So many times as much before anybody waits for a compiler."""
 CHEAPEST_CONFLICT, TASKS_PER_WORK = 4, 25
 """Placements of a job that a conflict is worth: at least so many, and one for so many tasks."""
