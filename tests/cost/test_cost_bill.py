@@ -273,3 +273,35 @@ def test_outcomes_have_no_flavor_so_a_row_by_flavor_has_no_cost_per_outcome() ->
     assert cost_document(cost)["rows"][0]["cost_per_verified_outcome"]["busy"]["reason"] == (
         "outcomes are not known by this key"
     )
+
+
+# 1/3 cent and 2/3 cent do not round alike alone and together.
+THIRDS = (
+    Cell(owner=EVALS, flavor="h100", gpu_class=GpuClass.PRODUCTIVE, gpu_ms=HOUR_MS),
+    Cell(owner=CHAT, flavor="h100", gpu_class=GpuClass.STARTING, gpu_ms=HOUR_MS),
+    Cell(owner=CHAT, flavor="h100", gpu_class=GpuClass.IDLE_HELD, gpu_ms=HOUR_MS),
+    Cell(owner=None, flavor="h100", gpu_class=GpuClass.NO_DEMAND, gpu_ms=HOUR_MS),
+    Cell(owner=None, flavor="h100", gpu_class=GpuClass.UNAVAILABLE, gpu_ms=HOUR_MS),
+)
+
+
+@pytest.mark.parametrize("amount", ["0.00333", "0.00334", "0.00666", "0.00667", "0.005", "0.0149"])
+def test_tables_of_other_grain_print_the_same_total_of_what_was_held_and_what_nobody_held(amount: str) -> None:
+    documents = [
+        cost_document(cost_of(*THIRDS, prices=(price("h100", amount),), by=by))
+        for by in ((), ("team",), ("team", "namespace"), ("workload",))
+    ]
+
+    held, nobodys = set(), set()
+    for document in documents:
+        classes = {name: Decimal(money) for name, money in document["total"]["cost"].items()}
+        assert sum(classes.values()) == Decimal(document["total"]["total"])
+        nobodys.add(sum(classes[name] for name in ("unavailable", "unallocated.no_demand")))
+        held.add(sum(classes[name] for name in ("starting", "idle_held", "productive")))
+        for row in document["rows"] if document["by"] else []:
+            assert sum(Decimal(money) for money in row["cost"].values()) == Decimal(row["total"])
+        if document["by"]:
+            by_key = {next(iter(row["key"].values())): Decimal(row["total"]) for row in document["rows"]}
+            nobodys.add(by_key.pop(None))
+            held.add(sum(by_key.values()))
+    assert (len(held), len(nobodys)) == (1, 1)

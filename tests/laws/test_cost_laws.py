@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from doubles.cells import Cell, cells_of
+from gpuyield.cost.cents import split_whole
 from gpuyield.cost.compute import compute_cost
-from gpuyield.cost.document import cost_document, split_whole
+from gpuyield.cost.document import cost_document
 from gpuyield.cost.prices import PriceBook, price_book
 from gpuyield.model.cost import Cost, NodeCost
 from gpuyield.model.declaration import Declaration, Price, PriceBasis, RateRule, Sharing, SharingRule

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
 
+from gpuyield.cost.cents import NOBODYS
 from gpuyield.cost.currency import Converter
 from gpuyield.cost.focus import charged_in
 from gpuyield.cost.prices import PriceBook
@@ -18,11 +19,10 @@ from gpuyield.model.cost import Bill, Charge, Cost, CostForm, CostLeaf, CostRow,
 from gpuyield.model.declaration import Declaration, RateRule
 from gpuyield.model.evidence import Gap
 from gpuyield.model.outcome import OutcomeResult
-from gpuyield.model.waterfall import ALLOCATED, BUSY, UNALLOCATED, GpuClass
+from gpuyield.model.waterfall import ALLOCATED, BUSY, GpuClass
 from gpuyield.units import Window, merge_windows
 
 TOLERANCE = Decimal("0.01")
-NOBODYS = (GpuClass.UNAVAILABLE, *UNALLOCATED)
 
 
 def compute_cost(

@@ -1,17 +1,17 @@
 """The cost document (contracts, section 5): exact amounts divided and rounded once, so that printed parts add up.
 
-The bill is rounded first, then attributed money is split over the rows and each row over its classes by largest
-remainder: in the document too classes sum to the row, rows to `attributed`, and `attributed + residual` to
-`source_total`.
+The bill is rounded first, then attributed money is split into what was held and what nobody held, over the rows, and
+each row over its classes (`cents.py`): in the document too classes sum to the row, rows to `attributed`, and
+`attributed + residual` to `source_total`; and documents with other rows print the same totals.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any  # a JSON document
 
+from gpuyield.cost.cents import RowCents, cents_of, class_cents, whole_cents
 from gpuyield.model.cost import Cost, CostForm, CostRow, Key, UnitCost
 from gpuyield.model.document import gaps_document, schema_name, window_document
 from gpuyield.model.waterfall import GpuClass
@@ -23,7 +23,8 @@ UNIT_PLACES = 6
 
 def cost_document(cost: Cost) -> dict[str, Any]:
     """The document of a cost; amounts are decimal strings beside the currency, unknown is null plus a gap."""
-    rows, rest = _printed_rows(cost)
+    cents = cents_of(cost)
+    rows = [_row(row, found, cost.currency) for row, found in zip(cost.rows, cents.rows, strict=True)]
     return {
         "schema": schema_name("cost"),
         "window": window_document(cost.window),
@@ -36,8 +37,8 @@ def cost_document(cost: Cost) -> dict[str, Any]:
         },
         "bill": _bill(cost),
         "by": list(cost.by),
-        "rows": [*rows, *rest],
-        "total": _row(cost.total, None if cost.total.total is None else _cents(cost.total.total), cost.currency),
+        "rows": [*rows, *_rest(cost, cents.rest)],
+        "total": _row(cost.total, cents.total, cost.currency),
         **_verified(cost.total),
         "cost_per_verified_outcome": _forms(cost.total, cost.currency),
         "gaps": gaps_document(cost.gaps),
@@ -59,50 +60,25 @@ def money_text(money: Fraction | None, places: int = PLACES) -> str | None:
     return None if money is None else _text(_whole(money, places), places)
 
 
-def split_whole(parts: Sequence[Fraction], total: int) -> list[int]:
-    """Whole parts near `parts` that sum to `total` (largest remainder; ties to the earlier part)."""
-    floors = [part.numerator // part.denominator for part in parts]
-    missing = total - sum(floors)
-    order = sorted(range(len(parts)), key=lambda at: (floors[at] - parts[at], at))
-    for step in range(abs(missing)):
-        if missing > 0:
-            floors[order[step % len(order)]] += 1
-        else:
-            floors[order[-1 - step % len(order)]] -= 1
-    return floors
-
-
-def _printed_rows(cost: Cost) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    totals = [row.total for row in cost.rows]
-    known = [one for one in totals if one is not None]
-    if len(known) < len(totals) or cost.bill.attributed is None:
-        cents = [None if one is None else _cents(one) for one in totals]
-        rest_cents = _cents(cost.bill.rest)
-    else:
-        parts = split_whole([one * 10**PLACES for one in (*known, cost.bill.rest)], _cents(cost.bill.attributed))
-        cents, rest_cents = [*parts[:-1]], parts[-1]
-    rows = [_row(row, found, cost.currency) for row, found in zip(cost.rows, cents, strict=True)]
+def _rest(cost: Cost, cents: int) -> list[dict[str, Any]]:
+    """What GPU nodes cost beyond their GPUs, as a row of its own where there is any."""
     if not cost.bill.rest:
-        return rows, []
-    rest = {"key": dict.fromkeys(cost.by), "part": "rest_of_gpu_nodes", "total": _text(rest_cents, PLACES)}
-    return rows, [rest | {"cost": {"rest_of_gpu_nodes": _text(rest_cents, PLACES)}}]
+        return []
+    amount = _text(cents, PLACES)
+    key = dict.fromkeys(cost.by)
+    return [{"key": key, "part": "rest_of_gpu_nodes", "total": amount, "cost": {"rest_of_gpu_nodes": amount}}]
 
 
-def _row(row: CostRow, cents: int | None, currency: str | None) -> dict[str, Any]:
-    spent = [leaf for leaf in row.leaves if leaf.gpu_ms or leaf.money]
-    if cents is None:
-        printed = [None if leaf.money is None else _cents(leaf.money) for leaf in spent]
-    else:
-        printed = [*split_whole([(leaf.money or Fraction(0)) * 10**PLACES for leaf in spent], cents)]
-    by_class = {leaf.gpu_class: found for leaf, found in zip(spent, printed, strict=True)}
+def _row(row: CostRow, cents: RowCents | None, currency: str | None) -> dict[str, Any]:
+    by_class = class_cents(row, cents)
     return {
         "key": dict(row.key),
-        "gpu_ms": {str(leaf.gpu_class): leaf.gpu_ms for leaf in spent},
-        "gpu_h": gpu_hours(sum(leaf.gpu_ms for leaf in spent)),
+        "gpu_ms": {str(leaf.gpu_class): leaf.gpu_ms for leaf in row.leaves if leaf.gpu_class in by_class},
+        "gpu_h": gpu_hours(sum(leaf.gpu_ms for leaf in row.leaves)),
         "cost": {
             str(gpu_class): None if found is None else _text(found, PLACES) for gpu_class, found in by_class.items()
         },
-        "total": None if cents is None else _text(cents, PLACES),
+        "total": None if cents is None else _text(cents.total, PLACES),
         "shared": money_text(row.shared),
         **_verified(row),
         "cost_per_verified_outcome": _forms(row, currency),
@@ -111,8 +87,8 @@ def _row(row: CostRow, cents: int | None, currency: str | None) -> dict[str, Any
 
 def _bill(cost: Cost) -> dict[str, Any]:
     bill = cost.bill
-    total = None if bill.source_total is None else _cents(bill.source_total)
-    attributed = None if bill.attributed is None else _cents(bill.attributed)
+    total = None if bill.source_total is None else whole_cents(bill.source_total)
+    attributed = None if bill.attributed is None else whole_cents(bill.attributed)
     residual = None if total is None or attributed is None else total - attributed
     return {
         "source": bill.source,
@@ -143,10 +119,6 @@ def _unit(unit: UnitCost, currency: str | None) -> dict[str, Any]:
         "currency": currency,
         "reason": unit.reason,
     }
-
-
-def _cents(money: Fraction) -> int:
-    return _whole(money, PLACES)
 
 
 def _whole(money: Fraction, places: int) -> int:
