@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from gpuyield.plan.profile import Profile
-from gpuyield.plan.schedule import Manner, Placement, Schedule, ShapeChoice, choose, hold, in_precedence
+from gpuyield.plan.schedule import Manner, Placement, Schedule, ShapeChoice, choose, hold, in_precedence, place_fixed
 
 if TYPE_CHECKING:
     from gpuyield.plan.case import Case
@@ -22,13 +22,15 @@ def complete(case: Case, placed: Mapping[int, Placement]) -> Schedule:
         rows[at] = one
     for at in board.topological:
         task = board.tasks[at]
-        if rows[at] is not None or task.fixed_ms is not None:
-            continue
         before = [rows[one] for one in task.before]
-        if any(one is None for one in before):
+        if rows[at] is not None or any(one is None for one in before):
             continue
-        earliest = max([task.release_ms, *(one.end_ms for one in before if one is not None)])
-        best = choose(profile, task, case.windows.tails[at], earliest, Manner(ShapeChoice.EARLIEST))
+        ends = [one.end_ms for one in before if one is not None]
+        if task.fixed_ms is not None:
+            rows[at] = place_fixed(profile, task) if all(end <= task.fixed_ms for end in ends) else None
+            continue
+        ready_ms = max([task.release_ms, *ends])
+        best = choose(profile, task, case.windows.tails[at], ready_ms, Manner(ShapeChoice.EARLIEST))
         if best is not None:
             hold(profile, best)
             rows[at] = best

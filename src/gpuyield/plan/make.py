@@ -21,6 +21,7 @@ from gpuyield.model.plan import (
     Run,
     StoppedBecause,
 )
+from gpuyield.plan.behind import complete
 from gpuyield.plan.budget import Budget, never
 from gpuyield.plan.case import BOTH_CHOICES, Case, find_plan, has_choice, prove, quick_proof, rule_schedules
 from gpuyield.plan.cheapest import cheaper, cost_of, least_cost
@@ -195,6 +196,7 @@ class _Maker:
     def _make_best_of(self, known: _Known, needs: Sequence[GpuNeed]) -> list[GpuNeed]:
         """Not all deadlines are met yet: give up as little as possible; perhaps nothing, then needs shrink to that."""
         self._improve(known)
+        known.schedule = self._with_fixed(known.schedule)
         if not meets_all(self.case.board, known.schedule) or known.schedule.missing():
             return list(needs)
         shown = []
@@ -204,6 +206,13 @@ class _Maker:
                 need = replace(need, needed=height, witness=self.case.runs(known.schedule))
             shown.append(need)
         return shown
+
+    def _with_fixed(self, schedule: Schedule) -> Schedule:
+        """The schedule with the fixed jobs for which there is room once others are given up."""
+        tasks, hopeless = self.case.board.tasks, {one.task for one in self.case.impossible}
+        if not any(tasks[at].fixed_ms is not None and at not in hopeless for at in schedule.missing()):
+            return schedule
+        return complete(self.case, {at: one for at, one in enumerate(schedule.placed) if one is not None})
 
     def _polished(self, known: _Known) -> _Known:
         """All deadlines are met: now the objective."""

@@ -106,7 +106,7 @@ def serial_schedule(
     placed: list[Placement | None] = [None] * len(board.tasks)
     for task in board.tasks:
         if task.fixed_ms is not None and task.index not in windows.stuck:
-            placed[task.index] = _place_fixed(profile, task)
+            placed[task.index] = place_fixed(profile, task)
     for at in order:
         task = board.tasks[at]
         if task.fixed_ms is not None:
@@ -142,7 +142,7 @@ def in_precedence(board: Board, placed: list[Placement | None]) -> list[Placemen
     return placed
 
 
-def _place_fixed(profile: Profile, task: Task) -> Placement | None:
+def place_fixed(profile: Profile, task: Task) -> Placement | None:
     """A fixed task where it is, in the first shape that fits from the origin on; None where none does."""
     assert task.fixed_ms is not None
     for mode in task.modes:

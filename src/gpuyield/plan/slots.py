@@ -16,7 +16,7 @@ from gpuyield.plan.profile import Profile
 from gpuyield.plan.schedule import Placement, in_parts
 from gpuyield.plan.windows import Windows
 
-MOST_TASKS = 8
+MOST_TASKS = 16
 MOST_SLOTS = 64
 
 
@@ -91,7 +91,7 @@ class _Search:
             self.modes = [one.mode for one in doing]
             return True
         key = (slot, *(one.key() for one in doing))
-        if key in self.failed or not self.budget.spend(1):
+        if key in self.failed or not self.budget.spend(len(doing)):
             return False
         options = [list(self._options(at, slot, doing)) for at in range(len(doing))]
         if all(options):
