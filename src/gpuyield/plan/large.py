@@ -37,8 +37,6 @@ def large_schedules(case: Case, budget: Budget, manners: Sequence[Manner]) -> It
         if number and not several and manner.overrun == manners[0].overrun:
             continue
         grid = _grid(case, manner)
-        if grid is None:
-            return
         search = Search(grid, 0, budget)
         table = _overrunning(grid) if manner.overrun else None
         for order in search.orders():
@@ -56,15 +54,13 @@ def large_schedules(case: Case, budget: Budget, manners: Sequence[Manner]) -> It
 def meeting_all(case: Case, budget: Budget) -> Schedule | None:
     """A schedule that meets every hard deadline; None where none was found."""
     grid = _grid(case, Manner())
-    found = None if grid is None else all_met(Search(grid, 0, budget))
-    return None if grid is None or found is None else _schedule(grid, found)
+    found = all_met(Search(grid, 0, budget))
+    return None if found is None else _schedule(grid, found)
 
 
 def improved(case: Case, best: Schedule, seed: int, budget: Budget, *, sure: bool) -> Schedule:
     """A schedule with as much on time or more; `sure` says that not all hard deadlines can be met."""
     grid = _grid(case, Manner())
-    if grid is None:
-        return best
     search = Search(grid, seed, budget)
     runs = grid.runs_of(best)
     if runs is None:
@@ -79,8 +75,6 @@ def improved(case: Case, best: Schedule, seed: int, budget: Budget, *, sure: boo
 def levelled_on(case: Case, resource: int, floor: int, seed: int, budget: Budget, patience: int) -> Schedule | None:
     """A schedule of all jobs that holds few of a resource, of which there is more than they need; None without one."""
     grid = _grid(case, Manner())
-    if grid is None:
-        return None
     search = Search(grid, seed, budget)
     found = levelled(search, resource, floor, FEWEST_SWEEPS, patience)
     if found is None:
@@ -101,8 +95,8 @@ def levelled_on(case: Case, resource: int, floor: int, seed: int, budget: Budget
 def behind_all(case: Case, best: Schedule, budget: Budget) -> Schedule | None:
     """The schedule with what it leaves out behind it, however late; None where something still has no place."""
     grid = _grid(case, Manner(ShapeChoice.EARLIEST))
-    runs = None if grid is None else grid.runs_of(best)
-    if grid is None or runs is None:
+    runs = grid.runs_of(best)
+    if runs is None:
         return None
     search = Search(grid, 0, budget)
     answer = Answer(runs, grid.open_room())
@@ -113,7 +107,7 @@ def behind_all(case: Case, best: Schedule, budget: Budget) -> Schedule | None:
     return None if schedule.missing() else schedule
 
 
-def _grid(case: Case, manner: Manner) -> Grid | None:
+def _grid(case: Case, manner: Manner) -> Grid:
     cost = manner.cost
     if cost is None:
         return grid_of(case)

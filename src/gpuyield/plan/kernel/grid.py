@@ -15,8 +15,8 @@ import numpy as np
 
 from gpuyield.plan.board import Mode, Steps, Task
 from gpuyield.plan.kernel.table import FAR, Ints, Room, Runs, Table, copy_of, room_of
-from gpuyield.plan.profile import NEVER
-from gpuyield.plan.schedule import Placement, Schedule
+from gpuyield.plan.profile import NEVER, Profile
+from gpuyield.plan.schedule import Placement, Schedule, in_precedence, place_fixed
 from gpuyield.units import MINUTE_MS
 
 if TYPE_CHECKING:
@@ -31,16 +31,20 @@ MOST_CELLS = 1 << 25
 class Grid:
     """A case as the kernel sees it: its jobs, the room beside what is fixed, and the fixed runs.
 
-    `free` are the jobs that may be placed, in an order that precedence allows; `kinds` the mode behind each number.
+    `free` are the jobs that may be placed, in an order that precedence allows; `kinds` the mode behind each number, and
+    `numbers` the number of each mode by identity; `placed` where the fixed jobs run, `tight` where those do that have
+    room in real time only.
     """
 
     case: Case
     tick_ms: int
     table: Table
     room: Room
+    placed: dict[int, Placement]
     fixed: Runs
     free: Ints
     kinds: tuple[Mode, ...]
+    numbers: dict[int, int]
     exact: bool
     tight: dict[int, int]
 
@@ -66,12 +70,11 @@ class Grid:
     def runs_of(self, schedule: Schedule) -> Runs | None:
         """A schedule on the grid; None where a start of it lies between slots or a job has several parts."""
         runs = self.runs()
-        numbers = {id(mode): at for at, mode in enumerate(self.kinds)}
-        for at in self.free:
+        for at in self.free.tolist():
             one = schedule.placed[at]
             if one is None:
                 continue
-            number = numbers.get(id(one.mode))
+            number = self.numbers.get(id(one.mode))
             if number is None or one.parts:
                 return None
             start = one.start_ms // self.tick_ms
@@ -89,16 +92,14 @@ class Grid:
             if modes[at] < 0:
                 placed.append(None)
             elif task.fixed_ms is not None:
-                placed.append(Placement(self.kinds[modes[at]], task.fixed_ms))
+                placed.append(self.placed[at])
             else:
                 placed.append(Placement(self.kinds[modes[at]], self.tight.get(at, starts[at] * self.tick_ms)))
-        return Schedule(placed)
+        return Schedule(in_precedence(self.case.board, placed))
 
 
-def grid_of(
-    case: Case, cost: Callable[[Task, Mode], float] = lambda task, mode: -float(mode.duration_ms)
-) -> Grid | None:
-    """The case on a grid; None where a fixed job has no room, or its figures are too large.
+def grid_of(case: Case, cost: Callable[[Task, Mode], float] = lambda task, mode: -float(mode.duration_ms)) -> Grid:
+    """The case on a grid.
 
     `cost` says which of the modes that are on time is preferred (by default the slowest, which leaves fast ones free).
     """
@@ -116,7 +117,6 @@ def grid_of(
     heads = -(-heads_ms // tick_ms)
     limits = np.where(limits_ms >= FAR, FAR, limits_ms // tick_ms)
     exact = ratio == 1 and tick_ms == _unit_ms(case, heads_ms, limits_ms, lengths_ms)
-    fixed_ms = {task.index: task.fixed_ms for task in tasks if task.fixed_ms is not None}
     tight: dict[int, int] = {}
     if not exact:
         tight = _squeeze(case, unit, tick_ms, (heads, limits, lengths), (heads_ms, limits_ms), first_mode, counts)
@@ -156,14 +156,15 @@ def grid_of(
     )
     count = near + -(-max(0, -(-horizon_ms // tick_ms) - near) // ratio)
     amounts = np.stack([_amounts(steps, count, tick_ms, near, ratio) for steps in case.steps])
-    fixed = _fixed_runs(case, fixed_ms, table, kinds, amounts, tick_ms)
-    if fixed is None:
-        return None
+    placed = _fixed(case)
+    numbers = {id(mode): at for at, mode in enumerate(kinds)}
+    fixed = _fixed_runs(placed, table, numbers, amounts, tick_ms)
     stuck = case.windows.stuck
     free = np.array(
-        [at for at in case.board.topological if at not in fixed_ms and at not in stuck and counts[at]], dtype=np.int64
+        [at for at in case.board.topological if tasks[at].fixed_ms is None and at not in stuck and counts[at]],
+        dtype=np.int64,
     )
-    return Grid(case, tick_ms, table, room_of(amounts), fixed, free, kinds, exact, tight)
+    return Grid(case, tick_ms, table, room_of(amounts), placed, fixed, free, kinds, numbers, exact, tight)
 
 
 def _limit(task: Task) -> int:
@@ -273,11 +274,19 @@ def _amounts(steps: Steps, slots: int, tick_ms: int, near: int, ratio: int) -> I
     return found
 
 
+def _fixed(case: Case) -> dict[int, Placement]:
+    """Where the fixed jobs run; those without room do not."""
+    profile = Profile(case.steps)
+    tasks = [one for one in case.board.tasks if one.fixed_ms is not None and one.index not in case.windows.stuck]
+    found = ((task.index, place_fixed(profile, task)) for task in tasks)
+    return {at: one for at, one in found if one is not None}
+
+
 def _fixed_runs(
-    case: Case, fixed_ms: dict[int, int], table: Table, kinds: tuple[Mode, ...], amounts: Ints, tick_ms: int
-) -> Runs | None:
-    """The fixed jobs in the first mode that fits, taken out of the amounts; None where one has no room."""
-    count = len(case.board.tasks)
+    placed: dict[int, Placement], table: Table, numbers: dict[int, int], amounts: Ints, tick_ms: int
+) -> Runs:
+    """The fixed jobs on the grid, taken out of the amounts over all slots that they touch."""
+    count = len(table.heads)
     runs = Runs(*(np.full(count, -1, dtype=np.int64) for _ in range(3)))
     slots, near, ratio = int(amounts.shape[1]), table.near, table.ratio
 
@@ -285,18 +294,11 @@ def _fixed_runs(
         beyond = max(0, tick - near)
         return min(slots, min(tick, near) + (-(-beyond // ratio) if up else beyond // ratio))
 
-    for at, start_ms in fixed_ms.items():
-        if at in case.windows.stuck:
-            continue
-        for number in range(int(table.first_mode[at]), int(table.first_mode[at + 1])):
-            mode = kinds[number]
-            end_ms = start_ms + mode.duration_ms
+    for at, one in placed.items():
+        for start_ms, end_ms in one.segments:
             low, high = slot(max(0, start_ms // tick_ms), up=False), slot(max(0, -(-end_ms // tick_ms)), up=True)
-            if all((amounts[which, low:high] >= amount).all() for which, amount in mode.demand):
-                for which, amount in mode.demand:
-                    amounts[which, low:high] -= amount
-                runs.starts[at], runs.ends[at], runs.modes[at] = start_ms // tick_ms, -(-end_ms // tick_ms), number
-                break
-        else:
-            return None
+            for which, amount in one.mode.demand:
+                amounts[which, low:high] = np.maximum(0, amounts[which, low:high] - amount)
+        runs.starts[at], runs.ends[at] = one.start_ms // tick_ms, -(-one.end_ms // tick_ms)
+        runs.modes[at] = numbers[id(one.mode)]
     return runs
