@@ -6,12 +6,14 @@ import json
 import random
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import datetime, timedelta
 from itertools import product
+from typing import Any
 
 import pytest
 
 from gpuyield.errors import PlanError
-from gpuyield.model.document import canonical_bytes
+from gpuyield.model.document import canonical_bytes, inputs_digest
 from gpuyield.model.job import PlanJob, Problem, QueueQuota, ResourceQuota
 from gpuyield.model.plan import Plan, PlanStatus
 from gpuyield.plan import make_plan, plan_document, plan_inputs
@@ -136,6 +138,47 @@ def test_the_status_under_random_quotas_is_that_of_trying_everything() -> None:
         assert plan.status in ((PlanStatus.OPTIMAL, PlanStatus.FEASIBLE) if truth else (PlanStatus.INFEASIBLE,)), seed
         report = checked(asked, plan)
         assert report.accepted, (seed, report.refused)
+
+
+def test_verify_refuses_every_plan_that_breaks_a_quota_when_starts_or_quotas_are_changed() -> None:
+    broken = 0
+    for seed in range(400):
+        chance = random.Random(f"changed {seed}")
+        asked = random_quotas(chance)
+        plan = make_plan(asked, advise=False)
+        if any(one.run is None for one in plan.jobs):
+            continue
+        document, begins = plan_document(asked, plan), starts(plan)
+        moved, by = chance.choice(document["jobs"]), chance.choice([-1, 1, 2])
+        begins[moved["id"]] = (begins[moved["id"]] or 0) + by
+        _move(moved, by)
+        if chance.random() < 0.5:
+            asked = replace(asked, quotas=tuple(_smaller(one) for one in asked.quotas))
+        document["inputs_digest"] = inputs_digest(canonical_bytes(plan_inputs(asked)))
+
+        report = check(json.loads(json.dumps(document)), canonical_bytes(plan_inputs(asked)))
+
+        if not keeps(asked, {name: at or 0 for name, at in begins.items()}):
+            broken += 1
+            assert not report.accepted, seed
+    assert broken > 50
+
+
+def _move(moved: dict[str, Any], by: int) -> None:
+    shift = timedelta(minutes=by)
+    moved["segments"] = [
+        [(datetime.fromisoformat(at) + shift).strftime("%Y-%m-%dT%H:%M:%SZ") for at in segment]
+        for segment in moved["segments"]
+    ]
+    moved["slack_s"] -= 60 * by
+
+
+def _smaller(one: QueueQuota) -> QueueQuota:
+    quota = one.resources["gpu"]
+    assert isinstance(quota.nominal, int)
+    nominal = max(0, quota.nominal - 1)
+    lend = None if quota.lend is None else min(nominal, int(str(quota.lend)))
+    return replace(one, resources={"gpu": replace(quota, nominal=nominal, lend=lend)})
 
 
 def random_quotas(chance: random.Random) -> Problem:
