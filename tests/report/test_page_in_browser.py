@@ -132,6 +132,21 @@ def test_without_scripts_the_still_pictures_stand_and_fit(browser: Any, page_fil
         context.close()
 
 
+def test_no_open_table_but_the_waterfall_scrolls_on_a_phone(browser: Any, page_file: Path) -> None:
+    context = browser.new_context(viewport={"width": 400, "height": 900}, offline=True)
+    page = context.new_page()
+    page.goto(page_file.as_uri())
+
+    scrolling = page.evaluate(
+        "[...document.querySelectorAll('section > .scroll')].filter((one) => one.scrollWidth > one.clientWidth)"
+        ".map((one) => one.getAttribute('aria-label'))"
+    )
+
+    assert page.locator("#levers .stack").first.is_visible()
+    assert scrolling == []
+    context.close()
+
+
 def test_a_hostile_name_runs_nothing_and_is_shown_as_text(browser: Any, tmp_path: Path) -> None:
     name = "<img src=x onerror=document.title='owned'>"
     path = tmp_path / "hostile.html"

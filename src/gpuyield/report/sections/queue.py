@@ -72,7 +72,8 @@ def _chart(found: Sequence[tuple[str, int]], total: int) -> Chart:
                 "from": (rest - amount) / HOUR_MS,
                 "to": rest / HOUR_MS,
                 "shown": f"{format_hours_of(amount)} ({percent(amount, total)})",
-                "side": "right" if rest < 0.62 * total else "left",
+                # Where there is more room for the figure.
+                "side": "right" if total - rest >= rest - amount else "left",
                 "colour": _COLOURS.get(cause, GREY),
             }
         )

@@ -79,7 +79,8 @@ def _chart(account: Account) -> Chart:
                 "from": low,
                 "to": rest,
                 "shown": _shown(line),
-                "side": "right" if rest < 0.62 * float(whole.hours) else "left",
+                # Where there is more room for the figure.
+                "side": "right" if float(whole.hours) - rest >= low else "left",
                 "colour": CLASS_COLOURS[name],
             }
         )
