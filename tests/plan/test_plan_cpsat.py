@@ -13,11 +13,11 @@ from gpuyield.model.job import PlanObjective, Problem
 from gpuyield.model.plan import PlanStatus
 from gpuyield.plan import make_plan
 from gpuyield.plan.budget import Budget, never
-from gpuyield.plan.case import Case
+from gpuyield.plan.case import Case, rule_schedules
 from gpuyield.plan.cpsat import Aim, Question, Word, ask
 from gpuyield.plan.fewest import peak_of
 from gpuyield.plan.objective import on_time_shares, run_costs, unlimited
-from gpuyield.plan.schedule import meets_all
+from gpuyield.plan.schedule import meets_all, merit_of
 from plan.every_feature import prices_of
 from plan.model_problems import model_problem
 from plan.small import job, problem
@@ -143,3 +143,13 @@ def test_deadlines_that_are_met_stay_met() -> None:
 
     assert word.schedule is not None
     assert meets_all(case.board, word.schedule)
+
+
+def test_a_hint_is_a_schedule_that_it_starts_from() -> None:
+    case = Case.of(crowded(60))
+    best = max(rule_schedules(case, Budget(100_000)), key=lambda one: merit_of(case.board, one))
+
+    word = ask(case, Question(aim=Aim.ON_TIME, give_up=True), best, Budget(5_000))
+
+    assert word.schedule is not None
+    assert merit_of(case.board, word.schedule).weight_on_time >= merit_of(case.board, best).weight_on_time

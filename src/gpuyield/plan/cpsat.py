@@ -16,6 +16,7 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any  # OR-Tools is optional and comes without usable types.
 
+from gpuyield.errors import InternalError
 from gpuyield.plan.board import Mode, Steps, Task
 from gpuyield.plan.budget import Budget, never
 from gpuyield.plan.case import Case, complete
@@ -116,7 +117,8 @@ class _Model:
             one = schedule.placed[at]
             wanted = self._latest_end(self.case.board.tasks[at])
             kept = one is not None and not one.parts and (wanted is None or one.end_ms <= wanted)
-            self.model.add_hint(self.runs[at], kept)
+            if not self._is_owed(self.case.board.tasks[at]):
+                self.model.add_hint(self.runs[at], kept)
             if one is None or not kept:
                 continue
             self.model.add_hint(self.starts[at], one.start_ms // self.grid)
@@ -132,6 +134,8 @@ class _Model:
         solver.parameters.max_deterministic_time = budget.left / WORK_PER_UNIT
         status = _solve(solver, self.model, budget.should_stop)
         budget.spend(min(budget.left, 1 + round(solver.response_proto.deterministic_time * WORK_PER_UNIT)))
+        if status == self.cp.MODEL_INVALID:
+            raise InternalError(f"the solver refuses the model: {self.model.validate()[:256]}")
         if status == self.cp.INFEASIBLE:
             return Word(none_exists=self.whole and not self.question.give_up)
         if status not in (self.cp.OPTIMAL, self.cp.FEASIBLE):

@@ -12,7 +12,7 @@ from gpuyield.errors import PlanError
 from gpuyield.model.plan import Certificate, ObjectiveValue, OnTime
 from gpuyield.plan.board import Board, gpus_of
 from gpuyield.plan.budget import Budget
-from gpuyield.plan.case import Case, find_plan, prove, rule_schedules
+from gpuyield.plan.case import LEARN_TASKS, Case, find_plan, prove, rule_schedules
 from gpuyield.plan.impossible import on_time_alone
 from gpuyield.plan.kernel.pricing import on_time_buyers, price_bound
 from gpuyield.plan.overload import forced_jobs, tightest
@@ -140,7 +140,7 @@ def _makespan_bound(case: Case, value: int, budget: Budget) -> tuple[int, Certif
         else:
             high = middle
     certificate = prove(ended_by(case, low - 1), budget) if low else None
-    if low < value and len(case.board.tasks) <= MAKESPAN_TASKS:
+    if low < value and len(case.board.tasks) <= LEARN_TASKS:
         proof = prove(ended_by(case, value - 1), budget)
         if proof is not None:
             return value, proof
