@@ -78,7 +78,8 @@ def _miss_share(allowed: float, capacities: Numbers, rate_rps: float) -> Numbers
     lifted = np.log(inner / (1 - inner))[None, None, :] + (
         _SLOPES[None, :, None] * np.log(rate_rps / capacities)[:, None, None]
     )
-    return floors[None, None, :] + (1 - floors)[None, None, :] / (1 + np.exp(-np.clip(lifted, -50, 50)))
+    shares: Numbers = floors + (1 - floors) / (1 + np.exp(-np.clip(lifted, -50, 50)))
+    return shares
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -84,7 +85,7 @@ LONG_BATCH_E2E = 30
 def confirm_e2e(rules: Rules, objectives: Sequence[Objective]) -> int:
     """How long a confirmation is: rarer misses need longer ones, up to three times."""
     rarest = min((float(1 - one.share) for one in objectives), default=0.05)
-    return round(rules.confirm_e2e * min(3.0, max(1.0, (0.05 / max(rarest, 1e-6)) ** 0.5)))
+    return round(rules.confirm_e2e * min(3.0, max(1.0, math.sqrt(0.05 / max(rarest, 1e-6)))))
 
 
 def expected_s(rules: Rules, objectives: Sequence[Objective], e2e_s: float) -> float:

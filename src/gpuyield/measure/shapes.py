@@ -6,7 +6,7 @@ Each shape has one objective that binds. Lengths are drawn once, from the seed o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 
 import numpy as np
@@ -30,7 +30,7 @@ class Shape:
     requests: RequestSet
     objective: Objective
     guess_rps: float
-    process: Process = Poisson()
+    process: Process = field(default_factory=Poisson)
 
     def bench(self) -> Simulator:
         """The server in virtual time."""
@@ -137,7 +137,8 @@ def _batching(slots: int) -> Engine:
 def _lognormal(seed: int, *, mean: float, cv: float) -> NANOS:
     spread = np.log1p(cv**2)
     values = np.exp(np.random.default_rng(seed).normal(0, np.sqrt(spread), _REQUESTS))
-    return np.maximum(1, np.rint(values * mean / values.mean())).astype(np.int64)
+    lengths: NANOS = np.maximum(1, np.rint(values * mean / values.mean())).astype(np.int64)
+    return lengths
 
 
 def _mixed() -> RequestSet:

@@ -169,9 +169,9 @@ def _root(rising: Callable[[float], float]) -> float:
     for step in range(200):
         if high - low < 1e-15 * high or high - low < 1e-300:
             break
-        middle = (low + high) / 2 if step % 3 == 2 else (low * at_high - high * at_low) / (at_high - at_low)
-        if not low < middle < high:
-            break
+        middle = (low * at_high - high * at_low) / (at_high - at_low)
+        if step % 3 == 2 or not low < middle < high:
+            middle = (low + high) / 2
         value = rising(middle)
         if value == 0:
             return middle

@@ -13,8 +13,8 @@ from gpuyield.model.measure import SECOND_NS, Phase, ProbePlan, ProbeStatus
 _AIM = 0.98
 _LIKELY = 0.5
 _PASS_WAVE = 4.0
-_STEP_DOWN = 0.97
-_STEP_DOWN_FAILED = 0.93
+_STEP_DOWN = 0.95
+_STEP_DOWN_FAILED = 0.90
 _CEILING_CENTRE, _CEILING_SPREAD = 0.97, 0.04
 
 
@@ -35,7 +35,8 @@ def confirm(state: State) -> ProbePlan | None:
         return None
     limit = state.max_rps
     for one in tried:
-        down = _STEP_DOWN_FAILED if one.status is ProbeStatus.FAIL else _STEP_DOWN
+        missed = any(tally.bounds.share > tally.allowed for tally in one.tallies)
+        down = _STEP_DOWN_FAILED if missed or one.status is ProbeStatus.FAIL else _STEP_DOWN
         limit = min(limit, one.plan.rate_rps * down)
     alpha = ALPHA * rules.tries[len(tried)]
     return _plan(
@@ -95,16 +96,18 @@ def _plan(
 
 def _confirmable_rps(state: State, alpha: float, limit_rps: float) -> float:
     best, best_rps = 0.0, min(limit_rps, state.guess.median_rps * 0.6)
+    # Each try that failed makes the next one more careful.
+    greed = state.rules.greed / (1 + len(state.of(Phase.CONFIRM)))
     length_s = confirm_e2e(state.rules, state.objectives) * state.e2e_s
     for rate in np.minimum(limit_rps, state.guess.median_rps * np.arange(0.60, 1.05, 0.01)):
-        value = rate**state.rules.greed
+        value = rate**greed
         value *= normal_cdf((_CEILING_CENTRE - rate / state.ceiling_rps) / _CEILING_SPREAD)
-        for objective, belief in zip(state.objectives, state.beliefs, strict=True):
+        for at, belief in enumerate(state.beliefs):
             value *= chance_to_pass(
                 belief,
                 float(rate),
                 requests=rate * length_s,
-                wave=_PASS_WAVE * rate * state.e2e_s if is_latency(objective) else 1.0,
+                wave=_wave(state, at, float(rate), _PASS_WAVE),
                 alpha=alpha / len(state.beliefs),
             )
         if value > best:
@@ -117,11 +120,18 @@ def _refutable_rps(state: State, alpha: float) -> float:
     lowest = max(tried, default=0.0) * 1.03
     for rate in state.guess.median_rps * np.arange(1.02, 1.6, 0.01):
         missed = 1.0
-        for objective, belief in zip(state.objectives, state.beliefs, strict=True):
-            requests = rate * state.rules.refute_e2e * state.e2e_s
-            size = requests / max(1.0, WAVE * rate * state.e2e_s) if is_latency(objective) else requests
+        for at, belief in enumerate(state.beliefs):
+            size = rate * state.rules.refute_e2e * state.e2e_s / max(1.0, _wave(state, at, float(rate), WAVE))
             share = alpha / len(state.beliefs)
             missed *= 1 - chance_to_break(belief, float(rate), size=max(1.0, size), alpha=share)
         if rate >= lowest and 1 - missed >= _LIKELY:
             return float(rate)
     return max(lowest, state.guess.median_rps * 1.6)
+
+
+def _wave(state: State, at: int, rate_rps: float, in_e2e: float) -> float:
+    """How many requests in a row miss together at the limit: so many response times of them, else what was seen."""
+    if is_latency(state.objectives[at]):
+        return in_e2e * rate_rps * state.e2e_s
+    steady = [one for one in state.probes if one.plan.phase is not Phase.CEILING]
+    return max((one.tallies[at].bounds.inflation for one in steady), default=1.0)

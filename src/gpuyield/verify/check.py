@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any  # JSON has no narrower type than this.
 
 from .decide_document import check_decide
+from .measure_document import check_measure
 from .plan_document import check_plan
 from .report import Findings, Refused, Report
 from .values import decode, field, record, text
@@ -20,6 +21,7 @@ Checker = Callable[[dict[str, Any], Any, Findings], None]
 _KINDS: dict[str, Checker] = {
     "gpuyield/plan/v1alpha1": check_plan,
     "gpuyield/decide/v1alpha1": check_decide,
+    "gpuyield/measure/v1alpha1": check_measure,
 }
 
 
