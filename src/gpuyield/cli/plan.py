@@ -54,7 +54,8 @@ def plan(
     gate:
         Exit 10 when not all deadlines are met.
     out:
-        File to write the plan to as well, with its inputs beside it.
+        File to write the plan to as well, with its inputs beside it; NAME.html: a page with pictures, and the plan
+        beside it as NAME.json.
     """
     from gpuyield.cli.progress import progress
     from gpuyield.steps.plan import plan_answer as step

@@ -10,6 +10,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any  # Documents are JSON.
 
+from gpuyield import __version__
 from gpuyield.declare.jobs import PLANNING_QUANTILE
 from gpuyield.declare.problem import read_problem
 from gpuyield.errors import DeclarationError
@@ -20,9 +21,10 @@ from gpuyield.model.job import PlanObjective, Problem
 from gpuyield.model.plan import Plan, PlanStatus
 from gpuyield.plan import continue_plan, make_plan, plan_document, plan_inputs, with_outlook
 from gpuyield.report.answer import Answer
+from gpuyield.report.facts import Facts
 from gpuyield.report.screens.plan import plan_answer as answer_of
 from gpuyield.steps.compiled import make_ready
-from gpuyield.steps.documents import keep
+from gpuyield.steps.documents import keep, write
 from gpuyield.steps.run_history import RunHistory
 from gpuyield.steps.setting import read_declaration, wall_clock_ms
 from gpuyield.units import parse_duration, parse_moment, parse_zone
@@ -89,7 +91,12 @@ def plan_answer(
         problem = replace(problem, families=history.families())
     tell(f"planning {len(problem.jobs):,} jobs")
     planned = make(problem, seed=seed, time_limit=time_limit, prices=hourly_prices(declared, problem), tell=tell)
+    page, out = (out, out.with_suffix(".json")) if out is not None and out.suffix == ".html" else (None, out)
     notes = keep("plan", planned.document, planned.inputs, ledger_root=ledger_root, out=out)
+    if page is not None:
+        tell("drawing the page")
+        _draw(planned, declared, page, beside=out)
+        notes = (*notes, f"Page: {page}")
     failed = gate and planned.plan.status not in (PlanStatus.OPTIMAL, PlanStatus.FEASIBLE)
     return answer_of(
         planned.document,
@@ -101,6 +108,20 @@ def plan_answer(
         notes=notes,
         exit_code=GATE_FAILED if failed else 0,
     )
+
+
+def _draw(planned: Planned, declared: Declaration, page: Path, *, beside: Path | None) -> None:
+    from gpuyield.report.html import page_html
+    from gpuyield.report.plan_page import plan_page
+
+    facts = Facts(
+        cluster=declared.name,
+        zone=parse_zone(declared.reporting_zone),
+        version=__version__,
+        plan=planned.document,
+        plan_inputs=planned.inputs,
+    )
+    write(page, page_html(plan_page(facts, path=str(beside))).encode())
 
 
 def command_line(jobs: Path | None, capacity: Path | None, gpus: int | None, origin: str | None) -> str:

@@ -23,6 +23,10 @@ from gpuyield.report.tables import format_local
 from gpuyield.units import parse_instant
 
 _MOST_JOBS = 16
+_MOST_ROWS = 1_000
+"""Jobs in the table of a page."""
+_MOST_STEPS = 400
+"""Steps of a line in a chart; where there are more, each shows the most within its part of the time."""
 _NOT_RUN = {"dropped": "given up", "impossible": "impossible"}
 
 _HOW = (
@@ -66,6 +70,7 @@ def plan_section(facts: Facts) -> Section | None:
         return None
     problem = problem_of(inputs)
     queued = first_come(problem)
+    tables = (jobs_table(plan, zone, most=_MOST_ROWS), nodes_table(plan), run_times_table(plan))
     lanes = Lanes(planned=planned, at_once=at_once, queued=bars_of(problem, queued))
     return Section(
         id="plan",
@@ -76,9 +81,7 @@ def plan_section(facts: Facts) -> Section | None:
             *_demand_charts(lanes, plan, inputs, zone),
             _gantt_chart(plan, lanes, zone),
         ),
-        tables=tuple(
-            table for table in (jobs_table(plan, zone), nodes_table(plan), run_times_table(plan)) if table is not None
-        ),
+        tables=tuple(table for table in tables if table is not None),
         how=_HOW,
     )
 
@@ -152,8 +155,8 @@ def _queue_words(plan: Document, problem: Problem, queued: Mapping[str, Run]) ->
     if not timed:
         return []
     ours = (plan.get("on_time") or {}).get("jobs")
-    queue = f"First come, first served on the same GPUs would meet {in_time} of {count(timed, 'deadline')}"
-    return [f"{queue}; this plan meets {round(float(ours) * timed)}." if ours is not None else f"{queue}."]
+    queue = f"First come, first served on the same GPUs would meet {in_time:,} of {count(timed, 'deadline')}"
+    return [f"{queue}; this plan meets {round(float(ours) * timed):,}." if ours is not None else f"{queue}."]
 
 
 def peak(bars: Sequence[Bar]) -> int:
@@ -177,6 +180,23 @@ def profile(bars: Sequence[Bar]) -> list[tuple[int, int]]:
         held += changes[at]
         steps.append((at, held))
     return steps
+
+
+def thinned(steps: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """So many steps at most, each at the highest level within its part of the time, so that peaks stay."""
+    if len(steps) <= _MOST_STEPS:
+        return steps
+    begin, end = steps[0][0], steps[-1][0]
+    width = -(-(end - begin) // _MOST_STEPS)
+    highest: dict[int, int] = {}
+    level = last = 0
+    for at, gpus in steps:
+        part = (at - begin) // width
+        for passed in range(last, part):
+            highest[passed] = max(highest.get(passed, 0), level)
+        highest[part] = max(highest.get(part, 0), gpus, level if (at - begin) % width else 0)
+        level, last = gpus, part
+    return [*((begin + part * width, gpus) for part, gpus in sorted(highest.items())), (end, steps[-1][1])]
 
 
 def _finding(plan: Document, at_once: Sequence[Bar]) -> str:
@@ -214,7 +234,7 @@ def _demand_charts(lanes: Lanes, plan: Document, inputs: Document, zone: ZoneInf
         rows = [
             {"series": name, "at": wall_ms(moment, zone), "gpus": gpus, "when": format_local(moment, zone)}
             for name, steps in series.items()
-            for moment, gpus in steps
+            for moment, gpus in thinned(steps)
         ]
         used = [name for name, steps in series.items() if steps]
         label = resource.removeprefix("gpu/").removeprefix("gpu")
