@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
+from datetime import UTC
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from gpuyield.declare.jobs import JobTerms, parse_jobs
+from gpuyield.declare.rows import Rows, read_rows
+from gpuyield.errors import DeclarationError
 from gpuyield.model.duration import DurationBasis, FamilyDuration, between, ladder
+from gpuyield.model.job import Shape
 from gpuyield.plan.durations import LEAST_RUNS, PastRun, learn, quantile
 from gpuyield.units import MINUTE_MS
 
@@ -90,6 +97,35 @@ def test_a_spread_goes_through_the_quantiles_that_a_job_states() -> None:
     assert (steps[0], steps[10], steps[14], steps[18], steps[20]) == (100, 100, 140, 300, 450)
 
 
+def test_a_job_that_names_only_its_family_is_planned_for_as_long_as_the_family_runs() -> None:
+    known = learn([PastRun(family="eval", run_ms=minutes * MINUTE_MS) for minutes in range(1, 10)])
+    rows = job_file([{"id": "a", "gpus": 2, "family": "eval"}])
+
+    (job,) = parse_jobs(rows, terms(known.of))
+
+    eval_runs = known.families["eval"]
+    assert job.shapes == (Shape(demand={"gpu": 2}, duration_ms=eval_runs.planned_ms),)
+    assert job.spread_ms == eval_runs.spread_ms
+
+
+def test_a_job_without_a_run_time_whose_family_never_ran_is_a_mistake() -> None:
+    rows = job_file([{"id": "a", "gpus": 2, "family": "eval"}])
+
+    with pytest.raises(DeclarationError, match="the run time is missing"):
+        parse_jobs(rows, terms(learn([]).of))
+
+
+def test_a_run_time_that_a_job_states_is_taken_whatever_its_family_did() -> None:
+    known = learn([PastRun(family="eval", run_ms=MINUTE_MS)] * 9)
+    quantiles = {"p50": 60, "p70": 90, "p90": 240}
+    rows = job_file([{"id": "a", "gpus": 2, "family": "eval", "quantiles": quantiles}])
+
+    (job,) = parse_jobs(rows, terms(known.of))
+
+    assert job.shapes[0].duration_ms == 90_000
+    assert job.spread_ms == between({0.5: 60_000, 0.7: 90_000, 0.9: 240_000})
+
+
 @pytest.mark.parametrize(
     ("file", "family", "length", "order"),
     [
@@ -116,6 +152,14 @@ def test_what_is_planned_covers_what_it_says_on_public_traces(
         group = [one for one in known.families.values() if one.quantile == at and one.forecasts]
         covered = sum(coverage(one) * one.forecasts for one in group) / sum(one.forecasts for one in group)
         assert abs(covered - at) <= 0.03
+
+
+def job_file(jobs: list[dict[str, object]]) -> Rows:
+    return read_rows(Path("jobs.json"), json.dumps(jobs).encode())
+
+
+def terms(history: Callable[[str], FamilyDuration | None]) -> JobTerms:
+    return JobTerms(origin_ms=0, zone=UTC, milestones={}, gpu_resources=("gpu",), history=history)
 
 
 def coverage(one: FamilyDuration) -> float:

@@ -13,6 +13,7 @@ from decimal import Decimal
 from gpuyield.model.job import PlanJob, Problem
 from gpuyield.model.plan import Plan, PlannedJob, Run
 from gpuyield.plan.budget import never
+from gpuyield.plan.first_come import met
 from gpuyield.plan.make import DEFAULT_WORK, make_plan
 from gpuyield.plan.reasons import Reasons
 from gpuyield.plan.replan import replan
@@ -54,7 +55,10 @@ def continue_plan(
     )
     causes = {move.job: move.why for move in found.moves if move.after is not None}
     reasons = Reasons.of(standing, [])
-    return replace(plan, jobs=tuple(_with_reason(one, old, runs, causes, reasons, plan) for one in plan.jobs))
+    anew = _gain(problem, runs, plan)
+    return replace(
+        plan, jobs=tuple(_with_reason(one, old.get(one.id), runs, causes, reasons, anew) for one in plan.jobs)
+    )
 
 
 def _is_kept(job: PlanJob, run: Run) -> bool:
@@ -71,23 +75,25 @@ def _is_kept(job: PlanJob, run: Run) -> bool:
 
 def _with_reason(
     one: PlannedJob,
-    old: Mapping[str, Run],
+    before: Run | None,
     changed: Mapping[str, Run],
     causes: Mapping[str, str],
     reasons: Reasons,
-    plan: Plan,
+    anew: str,
 ) -> PlannedJob:
-    before = old.get(one.id)
     if before is None or one.run is None or one.run == before:
         return one
     if one.run == changed.get(one.id) and one.id in causes:
         return replace(one, moved_because=causes[one.id])
-    return replace(one, moved_because=reasons.rerun(before, one.run, anew(plan, old)))
+    return replace(one, moved_because=reasons.rerun(before, one.run, anew))
 
 
-def anew(plan: Plan, old: Mapping[str, Run]) -> str:
-    """What planning anew was good for."""
-    more = sum(1 for one in plan.jobs if one.run is not None and one.id not in old)
-    if more:
-        return f"planned anew, {more} more job{'' if more == 1 else 's'} can run"
-    return "planned anew, more is on time as a whole"
+def _gain(problem: Problem, changed: Mapping[str, Run], plan: Plan) -> str:
+    """What planning anew was good for, beyond changing the old plan as little as needed."""
+    runs = {one.id: one.run for one in plan.jobs if one.run is not None}
+    more = met(problem, runs)[0] - met(problem, changed)[0]
+    if more > 0:
+        return f"planned anew, {more} more job{' is' if more == 1 else 's are'} on time"
+    if len(runs) > len(changed):
+        return f"planned anew, {len(runs) - len(changed)} more can run"
+    return "planned anew, it is better as a whole"

@@ -37,6 +37,9 @@ TRIED_STARTS, TRIED = 16, 4
 MOST_MOVED = 12
 """Jobs that may make room for one."""
 
+BROUGHT = 2_000
+"""Jobs that are looked at for room earlier than they start."""
+
 PULLED = 200
 """Jobs that are looked at for GPUs that are free now."""
 
@@ -290,7 +293,7 @@ class _Replan:
     # Room that is there now, or earlier.
 
     def _bring_forward(self) -> None:
-        for at in np.argsort(self.live.starts, kind="stable").tolist():
+        for at in np.argsort(self.live.starts, kind="stable")[:BROUGHT].tolist():
             name = self.live.names[at]
             old = self.live.placed.get(name)
             if old is None or old.start_ms <= self.now or self.tasks[name].fixed_ms is not None:
