@@ -169,11 +169,11 @@ def test_8_not_allowed(command: Command, monkeypatch: pytest.MonkeyPatch) -> Non
     ]
 
 
-def test_9_load_tests_are_not_in_this_version_and_it_is_said(command: Command) -> None:
-    done, as_json = command("measure", "--service", "chat"), command("measure", "-o", "json")
+def test_9_a_command_of_a_later_version_is_named_as_such(command: Command) -> None:
+    done, as_json = command("receipt", "--window", "4h"), command("receipt", "-o", "json")
 
     assert (done.code, as_json.code) == (2, 2)
-    assert done.err.startswith("gpuyield measure (load tests) is not in this version.")
+    assert done.err.startswith("gpuyield receipt (promises and what came true) is not in this version.")
     assert as_json.document["errors"][0]["fix"] == "gpuyield --help lists what is."
 
 

@@ -133,6 +133,13 @@ COMMANDS: tuple[Command, ...] = (
         "gpuyield decide --gate",
     ),
     Command(
+        "measure",
+        "measure:measure",
+        Topic.DECIDE,
+        "The highest rate that a service really sustains: certified, refuted, and what lies between.",
+        "gpuyield measure --url http://127.0.0.1:8000/v1 --model double --objective 'ttft p95 800ms'",
+    ),
+    Command(
         "verify",
         "verify:verify",
         Topic.DECIDE,
@@ -156,7 +163,6 @@ COMMANDS: tuple[Command, ...] = (
 )
 
 LATER = {
-    "measure": "load tests",
     "services": "objectives round the clock",
     "serve": "the live page",
     "controller": "enforcement through Kueue",

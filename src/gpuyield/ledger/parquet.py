@@ -1,10 +1,15 @@
-"""Read a Parquet file that a person named: column names, and rows as Python values."""
+"""Parquet files beside the ledger's tables: those that a person named, and raw records of a measurement."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any  # columns of any type of number
+
+import numpy as np
+from numpy.typing import NDArray
 
 from gpuyield.errors import DeclarationError
 
@@ -48,3 +53,43 @@ def read_parquet(path: Path, *, max_rows: int = 5_000_000) -> ParquetRows:
     if len(rows) > max_rows:
         raise DeclarationError(f"more than {max_rows:,} rows.", where=name, fix="Split the file.")
     return ParquetRows(columns=columns, rows=rows)
+
+
+def write_columns(path: Path, columns: Mapping[str, NDArray[Any]]) -> None:
+    """Write columns of equal length as one Parquet file, whole or not at all.
+
+    Raises:
+        DeclarationError: It cannot be written.
+    """
+    rows = {name: np.ascontiguousarray(column) for name, column in columns.items()}
+    _copy("select * from rows", path, rows=rows)
+
+
+def join_parquet(paths: Sequence[Path], target: Path) -> int:
+    """Write the rows of several files of the same columns as one, in order; how many there are.
+
+    Raises:
+        DeclarationError: It cannot be written.
+    """
+    names = ", ".join("'" + str(path).replace("'", "''") + "'" for path in paths)
+    return _copy(f"select * from read_parquet([{names}])", target)
+
+
+def _copy(query: str, path: Path, *, rows: Mapping[str, NDArray[Any]] | None = None) -> int:
+    import duckdb
+
+    temporary = path.with_name(f".{path.name}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with duckdb.connect(config=_OFFLINE) as connection:
+            if rows is not None:
+                connection.register("rows", dict(rows))
+            name = str(temporary).replace("'", "''")
+            found = connection.execute(f"copy ({query}) to '{name}' (format parquet)").fetchone()
+        temporary.replace(path)
+    except (duckdb.Error, OSError) as err:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        reason = str(err).splitlines()[0][:200]
+        raise DeclarationError(f"cannot be written: {reason}", where=str(path), fix="Name another place.") from err
+    return int(found[0]) if found else 0

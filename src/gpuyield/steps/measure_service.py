@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from urllib.parse import urlsplit, urlunsplit
 
 import numpy as np
@@ -15,7 +15,7 @@ from gpuyield.measure.protocols.completions import Completions
 from gpuyield.measure.protocols.protocol import Spoken
 from gpuyield.measure.sender.bench import LiveBench, Orders
 from gpuyield.measure.served import Served, read_served
-from gpuyield.model.measure import Arrivals, Phase, ProbePlan, ResponseStatus
+from gpuyield.model.measure import SECOND_NS, Arrivals, Phase, ProbePlan, ResponseStatus
 from gpuyield.steps.measure_asked import Asked
 
 _PATIENCE = Patience(connect_s=3, read_s=5, total_s=5, attempts=1)
@@ -48,29 +48,39 @@ def _body(client: HttpClient, path: str) -> bytes | None:
     return answer.body if answer.status == 200 else None
 
 
-def first_answer(asked: Asked) -> Spoken:
-    """The protocol in the form that the service understands, found out with one request, or two.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstAnswer:
+    """The protocol in the form that the service understands, and how long an answer took."""
+
+    spoken: Spoken
+    e2e_s: float
+
+
+def first_answer(asked: Asked) -> FirstAnswer:
+    """Find out with one request whether, and how, the service answers.
 
     Some servers reject `stream_options`: they are asked again without it, and then nobody counts tokens.
 
     Raises:
-        SourceError: It does not answer rightly, with what it said.
+        SourceError: It does not answer rightly, with what is wrong.
     """
-    problem = _try(asked, asked.spoken)
-    if problem in ("HTTP 400", "HTTP 422") and isinstance(asked.spoken, Chat | Completions):
+    problem, e2e_s = _try(asked, asked.spoken)
+    if problem in ("HTTP 400", "HTTP 422") and isinstance(asked.spoken, Chat | Completions) and asked.spoken.streams:
         plainer = replace(asked.spoken, usage=False)
-        if asked.spoken.streams and not _try(asked, plainer):
-            return plainer
+        again, e2e_s = _try(asked, plainer)
+        if not again:
+            return FirstAnswer(spoken=plainer, e2e_s=e2e_s)
     if problem:
         raise SourceError(
             f"the first request failed: {problem}.",
             where=asked.target.url,
             fix="Is the model's name right, is a key needed, and does the URL end in /v1? Try it with curl.",
         )
-    return asked.spoken
+    return FirstAnswer(spoken=asked.spoken, e2e_s=e2e_s)
 
 
-def _try(asked: Asked, spoken: Spoken) -> str:
+def _try(asked: Asked, spoken: Spoken) -> tuple[str, float]:
+    """What is wrong with one answer (empty: nothing), and how long it took."""
     orders = Orders(target=asked.target, spoken=spoken, lines=asked.lines[:1], model=asked.model)
     one = Arrivals(scheduled_ns=np.zeros(1, dtype=np.int64), request=np.zeros(1, dtype=np.int64))
     plan = ProbePlan(
@@ -86,6 +96,6 @@ def _try(asked: Asked, spoken: Spoken) -> str:
     )
     with LiveBench(orders) as bench:
         records = bench.run(plan, one).records
-        if records.status[0] == ResponseStatus.OK:
-            return ""
-        return next(iter(bench.problems), f"no answer within {_FIRST_S:.0f} s")
+        if records.status[0] != ResponseStatus.OK:
+            return next(iter(bench.problems), f"no answer within {_FIRST_S:.0f} s"), 0.0
+        return "", int(records.end_ns[0] - records.sent_ns[0]) / SECOND_NS

@@ -1,0 +1,159 @@
+"""The highest rate that a service really sustains: found with load that is shown first, and sent only with --apply."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from gpuyield.errors import SourceError
+from gpuyield.measure.arrivals import Schedule
+from gpuyield.measure.rules import RULES, expected_s
+from gpuyield.measure.search import Settings, search
+from gpuyield.measure.sender.bench import Flight, LiveBench, Orders
+from gpuyield.measure.sender.ceiling import self_test
+from gpuyield.model.declaration import Objective
+from gpuyield.model.measure import Probe, Stop
+from gpuyield.report.answer import Answer
+from gpuyield.report.screens.measure import Announcement, announced_answer, announcement, probe_line
+from gpuyield.steps.measure_answer import answer_of
+from gpuyield.steps.measure_asked import Asked, Question, read_question
+from gpuyield.steps.measure_document import Found
+from gpuyield.steps.measure_kept import Kept
+from gpuyield.steps.measure_service import first_answer, looker
+from gpuyield.steps.setting import read_declaration, wall_clock_ms
+from gpuyield.units import format_duration
+
+Say = Callable[[str], None]
+
+
+def measure(
+    question: Question, *, file: Path, ledger_root: Path, apply: bool, gate: bool, out: Path | None, say: Say, tell: Say
+) -> Answer:
+    """The answer of `gpuyield measure`; without `apply` it says what it would send, and sends nothing."""
+    declared = read_declaration(file, required=question.service is not None)
+    asked = read_question(question, declared)
+    if not apply:
+        return announced_answer(announce(asked, e2e_s=1.0), command=f"gpuyield measure {_again(question)} --apply")
+    found = find(asked, folder=ledger_root / "measure", say=say, tell=tell)
+    answer = answer_of(found, gate=gate, ledger_root=ledger_root, out=out)
+    if found.measurement.stop is not Stop.INVALID:
+        found.kept.forget()
+    return answer
+
+
+def find(asked: Asked, *, folder: Path, say: Say, tell: Say) -> Found:
+    """Send the load, until the search is decided.
+
+    Raises:
+        SourceError: The service is out of reach, or an abort condition holds.
+        KeyboardInterrupt: Everything was stopped; the probes so far are kept.
+    """
+    for line in announcement(announce(asked, e2e_s=1.0)):
+        say(line)
+    started_at_ms = wall_clock_ms()
+    look = looker(asked)
+    tell("asking the service")
+    served = look()
+    if served.models and asked.model and asked.model not in served.models:
+        raise SourceError(
+            f'the service knows no model "{asked.model[:60]}".',
+            where=asked.target.url,
+            fix=f"Write --model {served.models[0]}.",
+        )
+    first = first_answer(asked)
+    asked = replace(asked, spoken=first.spoken)
+    expected = format_duration(max(1, round(announce(asked, e2e_s=first.e2e_s).expected_s)) * 1000)
+    say(f"A first request took {first.e2e_s:.3f} s: about {expected} in all. Ctrl-C stops at once.")
+    tell("testing the sender itself")
+    cost = self_test()
+    kept = Kept(folder, asked, served)
+    before = kept.probes()
+    if before:
+        say(f"Going on after {len(before)} probes of a run that was stopped.")
+
+    def keep(probe: Probe) -> None:
+        kept.keep(probe)
+        say(probe_line(probe))
+
+    orders = Orders(
+        target=asked.target,
+        spoken=asked.spoken,
+        lines=asked.lines,
+        model=asked.model,
+        checks=asked.checks,
+        workers=asked.workers,
+        lag_limit_s=asked.lag_limit_s,
+        cost=cost,
+        abort_if=asked.abort_if,
+        look=look,
+        tell=lambda flight: tell(_progress(flight)),
+    )
+    settings = Settings(
+        objectives=asked.objectives,
+        level=asked.level,
+        seed=asked.seed,
+        max_rps=asked.max_rps,
+        max_duration_s=asked.max_duration_s,
+    )
+    schedule = Schedule(process=asked.process, requests=len(asked.lines))
+    try:
+        with LiveBench(orders) as bench:
+            measurement = search(kept.recording(bench), schedule.arrivals, settings, kept=before, keep=keep)
+    except KeyboardInterrupt as err:
+        raise KeyboardInterrupt("Nothing is sent any more. The same command goes on after the last probe.") from err
+    return Found(
+        asked=asked,
+        served=served,
+        settings=settings,
+        measurement=measurement,
+        kept=kept,
+        started_at_ms=started_at_ms,
+    )
+
+
+def announce(asked: Asked, *, e2e_s: float) -> Announcement:
+    """What would be sent, for a service whose responses take so long."""
+    return Announcement(
+        url=asked.target.url,
+        model=asked.model,
+        tls=asked.target.tls,
+        objectives=[_objective_words(one) for one in asked.objectives],
+        level=asked.level,
+        max_rps=asked.max_rps,
+        arrivals=asked.process.name,
+        requests=f"{len(asked.lines)} of {asked.requests_file}" if asked.requests_file else "made-up prompts",
+        expected_s=expected_s(RULES[asked.level], asked.objectives, e2e_s),
+        e2e_s=e2e_s,
+        max_duration_s=asked.max_duration_s,
+    )
+
+
+def _objective_words(one: Objective) -> str:
+    share = f"{(one.share * 100).normalize():f} %"
+    if one.at_most_us is not None:
+        return f"{one.name} within {one.at_most_us / 1000:g} ms for {share}"
+    if one.score_at_least is not None:
+        return f"{one.name} at least {one.score_at_least} for {share}"
+    return f"{one.name} for {share}"
+
+
+def _progress(flight: Flight) -> str:
+    failed = f", {flight.failed} failed" if flight.failed else ""
+    return (
+        f"{flight.plan.phase} at {flight.plan.rate_rps:g} requests/s: {flight.done} of {flight.sent} answered{failed}, "
+        f"{flight.in_flight} in flight, {format_duration(round(flight.left_s) * 1000)} left"
+    )
+
+
+def _again(question: Question) -> str:
+    """The options that name the service, for the next command; never a key."""
+    words: list[str] = []
+    for name, value in (("service", question.service), ("url", question.url), ("model", question.model)):
+        words += [f"--{name}", shlex.quote(value)] if value is not None else []
+    for one in question.objectives:
+        words += ["--objective", shlex.quote(one)]
+    if question.requests is not None:
+        words += ["--requests", shlex.quote(str(question.requests))]
+    return " ".join([*words, "--level", question.level, "--max-rate", question.max_rate])

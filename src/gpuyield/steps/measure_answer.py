@@ -1,0 +1,50 @@
+"""What a search found, as document and answer."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from pathlib import Path
+
+from gpuyield.model.measure import Probe
+from gpuyield.report.answer import Answer, Next
+from gpuyield.report.screens.measure import measured_answer
+from gpuyield.steps.measure_document import Found, document_of
+
+CERTIFIED, GATE_FAILED, UNDECIDED = 0, 10, 4
+
+
+def answer_of(found: Found, *, gate: bool, ledger_root: Path, out: Path | None) -> Answer:
+    """The answer; the document goes to the ledger, and to `out` where one is named."""
+    document, notes = document_of(found, ledger_root=ledger_root, out=out)
+    return measured_answer(
+        document,
+        exit_code=_exit_code(found, gate=gate),
+        notes=(*notes, *_remarks(found)),
+        next_=(
+            [Next(command=f"gpuyield verify {out}", why="checks the bounds again, from the counts alone")]
+            if out is not None
+            else [Next(command="gpuyield decide", why="what the measured rates mean for the next purchase")]
+        ),
+    )
+
+
+def _exit_code(found: Found, *, gate: bool) -> int:
+    certified, refuted = found.measurement.certified_rps, found.measurement.refuted_rps
+    needed = found.asked.at_least_rps
+    if not gate or needed is None:
+        return CERTIFIED if certified is not None else UNDECIDED
+    if certified is not None and Decimal(repr(certified)) >= needed:
+        return CERTIFIED
+    return GATE_FAILED if refuted is not None and Decimal(repr(refuted)) <= needed else UNDECIDED
+
+
+def _remarks(found: Found) -> list[str]:
+    remarks = []
+    if found.asked.requests_file is None:
+        remarks.append("The prompts were made up: what your users send may be longer or shorter. See --requests.")
+    if found.served.engine is None:
+        remarks.append("The server tells nothing of its engine and settings, so a change would go unseen.")
+    probes: tuple[Probe, ...] = found.measurement.probes
+    if any(not one.health.valid for one in probes):
+        remarks.append(next(one.health.why for one in probes if not one.health.valid))
+    return remarks

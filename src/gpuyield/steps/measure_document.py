@@ -1,0 +1,81 @@
+"""The `measure` document with its inputs and raw records, and their places."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any  # Documents are JSON.
+
+from gpuyield.measure.document import RawSource, Subject, measure_document, measure_inputs
+from gpuyield.measure.search import Settings
+from gpuyield.measure.served import Served
+from gpuyield.model.evidence import Gap
+from gpuyield.model.measure import Measurement
+from gpuyield.steps.documents import keep
+from gpuyield.steps.measure_asked import Asked
+from gpuyield.steps.measure_kept import Kept
+from gpuyield.units import DAY_MS
+
+VALID_DAYS = 90
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What a search brought, with what was held fixed; `kept` holds its raw records."""
+
+    asked: Asked
+    served: Served
+    settings: Settings
+    measurement: Measurement
+    kept: Kept
+    started_at_ms: int
+
+
+def document_of(found: Found, *, ledger_root: Path, out: Path | None) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The document, kept in the ledger and in `out`; and what could not be kept."""
+    subject = _subject(found, _records_path(ledger_root, out, found))
+    inputs = measure_inputs(subject, found.settings, found.measurement)
+    document = measure_document(subject, found.settings, found.measurement)
+    return document, keep("measure", document, inputs, ledger_root=ledger_root, out=out)
+
+
+def _records_path(ledger_root: Path, out: Path | None, found: Found) -> Path:
+    if out is not None:
+        return out.with_name(f"{out.name.removesuffix('.json')}.records.parquet")
+    return ledger_root / "measure" / f"records-{found.started_at_ms}.parquet"
+
+
+def _subject(found: Found, records: Path) -> Subject:
+    asked, served = found.asked, found.served
+    rows = found.kept.records(records)
+    sources = [RawSource(path=str(records), sha256=_sha256(records), rows=rows)] if rows else []
+    if asked.requests_file is not None and asked.requests_sha256 is not None:
+        sources.append(RawSource(path=asked.requests_file, sha256=asked.requests_sha256, rows=len(asked.lines)))
+    return Subject(
+        service=asked.name,
+        arrival=asked.process.name,
+        started_at_ms=found.started_at_ms,
+        expires_at_ms=found.started_at_ms + VALID_DAYS * DAY_MS,
+        config={
+            "engine": served.engine,
+            "version": served.version,
+            "model": asked.model or None,
+            "settings": dict(served.settings),
+        },
+        config_digest=served.digest,
+        sources=tuple(sources),
+        gaps=_gaps(served),
+    )
+
+
+def _gaps(served: Served) -> tuple[Gap, ...]:
+    gaps = [Gap(reason="replicas and GPUs of each are not known", where="result.certified_rps_per_gpu")]
+    if served.engine is None:
+        gaps.append(Gap(reason="the server tells nothing of its engine and settings", where="config"))
+    return tuple(gaps)
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
