@@ -25,7 +25,7 @@ STOPS = ("proven", "budget", "time")
 _KNOWN = {
     *("schema", "status", "origin", "objective", "gpus", "on_time", "jobs", "certificate", "bounds", "witness"),
     *("proof", "explanation", "relaxations", "inputs_digest", "seed", "stopped_because", "engine"),
-    "peak_if_started_at_once",
+    *("peak_if_started_at_once", "placement", "durations"),
 }
 
 
@@ -330,5 +330,7 @@ def _check_words(document: dict[str, Any], findings: Findings) -> None:
     except Refused as err:
         findings.refuse("the document", str(err))
     findings.skip("explanation, jobs[].why, jobs[].moved_because, jobs[].p_late, seed, engine", "Words and estimates.")
+    for name in sorted({"placement", "durations"} & set(map(str, document))):
+        findings.skip(name, "An estimate beside the plan: no status and no proof rests on it.")
     for name in sorted(set(map(str, document)) - _KNOWN):
         findings.skip(name[:60], "This checker does not know the field.")
