@@ -10,7 +10,7 @@ import numpy as np
 from gpuyield.measure.statistics import normal_quantile
 from gpuyield.model.measure import Backlog
 
-ALPHA = 0.05
+ALPHA = 0.01
 
 COMPLETED_SHARE = 0.98
 """At least so much of what the second half of a probe offers must be completed in it."""

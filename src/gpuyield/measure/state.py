@@ -15,6 +15,7 @@ from gpuyield.model.measure import SECOND_NS, Phase, Probe, ProbePlan, ProbeStat
 _WAITING = 6.0
 """A burst fills the server when its requests take so many times as long as those of the first burst."""
 
+_KEEPS_UP = 0.85
 _FIRST_DRAIN_S = 600.0
 _DRAIN_E2E = 100.0
 
@@ -96,9 +97,9 @@ def state_of(rules: Rules, objectives: Sequence[Objective], max_rps: float, vali
     """The state after the bursts and what else ran."""
     bursts = [one for one in valid if one.plan.phase is Phase.CEILING]
     steady = [one for one in valid if one.plan.phase is not Phase.CEILING]
-    ceiling = max_rps / 0.85
-    if bursts[-1].served_rps is not None:
-        ceiling = min(ceiling, bursts[-1].served_rps)
+    served = bursts[-1].served_rps
+    # A server that keeps up with the highest rate allowed shows no ceiling.
+    ceiling = 2 * max_rps if served is None or served > _KEEPS_UP * max_rps else served
     e2e = min((one.e2e_mean_s for one in steady if one.e2e_mean_s), default=bursts[0].e2e_mean_s or 1.0)
     beliefs = tuple(
         believe(

@@ -56,10 +56,13 @@ def refute(state: State) -> ProbePlan | None:
     if at_most or state.refuted_rps is not None or len(state.of(Phase.REFUTE)) >= rules.refutes:
         return None
     alpha = ALPHA / rules.refutes
+    rate = _refutable_rps(state, alpha)
+    if rate > state.max_rps:
+        return None
     return _plan(
         state,
         Phase.REFUTE,
-        _refutable_rps(state, alpha),
+        rate,
         warmup_e2e=rules.warmup_e2e,
         length_e2e=rules.refute_e2e,
         alpha_break=alpha,

@@ -14,7 +14,7 @@ from itertools import pairwise
 MIN_BATCHES = 8
 LAG_LIMIT = 0.8
 COMPLETED_SHARE = 0.98
-BACKLOG_ALPHA = 0.05
+BACKLOG_ALPHA = 0.01
 OF_MEAN = 0.05
 
 

@@ -1,0 +1,125 @@
+"""How far the load that was sent is from what the service really gets: lengths, bursts, rate.
+
+A capacity holds for the load it was measured with. The distance is shown beside the figure, and said where it is large.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuyield.model.measure import NANOS, SECOND_NS
+
+FAR_LENGTHS = 0.15
+"""Lengths are far apart when for some length the shares of shorter requests differ by more."""
+
+FAR_BURSTS = 1.5
+"""Bursts are far apart when the spread of counts differs by more than this factor."""
+
+COUNT_WINDOW_REQUESTS = 10
+"""Bursts are judged in windows that hold so many requests on average."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lengths:
+    """A distribution of token counts as serving engines report it: the share of requests of at most so many tokens.
+
+    `at_most` rises; `share` does not fall.
+    """
+
+    at_most: tuple[float, ...]
+    share: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """What a service gets, or a test sent; None where it is not known.
+
+    `peak_rps` is the highest rate that was seen (of a service: p99 of 5-minute rates). `dispersion` is variance over
+    mean of the counts in windows of `COUNT_WINDOW_REQUESTS` requests: 1 for Poisson, 0 for constant, more in bursts.
+    """
+
+    peak_rps: float | None = None
+    prompt: Lengths | None = None
+    output: Lengths | None = None
+    dispersion: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Distance:
+    """Between two profiles; None where either does not know. `far` names what is too far apart, as sentences."""
+
+    prompt: float | None
+    output: float | None
+    burst_ratio: float | None
+    rate_ratio: float | None
+    far: tuple[str, ...]
+
+
+def lengths_of(tokens: NANOS) -> Lengths | None:
+    """The exact distribution of token counts; -1 is unknown and left out."""
+    known = tokens[tokens >= 0]
+    if not len(known):
+        return None
+    values, counts = np.unique(known, return_counts=True)
+    shares = np.cumsum(counts) / len(known)
+    return Lengths(at_most=tuple(values.astype(float).tolist()), share=tuple(shares.tolist()))
+
+
+def dispersion_of(scheduled_ns: NANOS) -> float | None:
+    """Variance over mean of the counts in windows of equal length; None with fewer than ten windows.
+
+    Source: the index of dispersion for counts (Cox and Lewis 1966).
+    """
+    windows = len(scheduled_ns) // COUNT_WINDOW_REQUESTS
+    if windows < 10:
+        return None
+    begin, end = int(scheduled_ns[0]), int(scheduled_ns[-1]) + 1
+    counts = np.bincount((scheduled_ns - begin) * windows // (end - begin), minlength=windows)
+    return float(counts.var(ddof=1) / counts.mean())
+
+
+def sent_profile(scheduled_ns: NANOS, prompt_tokens: NANOS, output_tokens: NANOS) -> Profile:
+    """The profile of what a probe sent."""
+    span_ns = int(scheduled_ns[-1] - scheduled_ns[0]) if len(scheduled_ns) > 1 else 0
+    return Profile(
+        peak_rps=(len(scheduled_ns) - 1) * SECOND_NS / span_ns if span_ns else None,
+        prompt=lengths_of(prompt_tokens),
+        output=lengths_of(output_tokens),
+        dispersion=dispersion_of(scheduled_ns),
+    )
+
+
+def distance(sent: Profile, recorded: Profile) -> Distance:
+    """How far what was sent is from what was recorded."""
+    prompt, output = _apart(sent.prompt, recorded.prompt), _apart(sent.output, recorded.output)
+    bursts = _ratio(sent.dispersion, recorded.dispersion)
+    rate = _ratio(sent.peak_rps, recorded.peak_rps)
+    far: list[str] = []
+    if prompt is not None and prompt > FAR_LENGTHS:
+        far.append(f"prompt lengths differ from the service's by {prompt:.0%}")
+    if output is not None and output > FAR_LENGTHS:
+        far.append(f"output lengths differ from the service's by {output:.0%}")
+    if bursts is not None and not 1 / FAR_BURSTS <= bursts <= FAR_BURSTS:
+        far.append(f"arrivals are {'more' if bursts > 1 else 'less'} bursty than the service's, {bursts:.1f} times")
+    return Distance(prompt=prompt, output=output, burst_ratio=bursts, rate_ratio=rate, far=tuple(far))
+
+
+def _apart(first: Lengths | None, second: Lengths | None) -> float | None:
+    """The largest difference of two distributions at the edges that the coarser one has (Kolmogorov and Smirnov)."""
+    if first is None or second is None:
+        return None
+    edges = min(first.at_most, second.at_most, key=len)
+    return float(np.abs(_at(first, edges) - _at(second, edges)).max())
+
+
+def _at(lengths: Lengths, edges: Sequence[float]) -> NDArray[np.float64]:
+    found = np.searchsorted(np.asarray(lengths.at_most), np.asarray(edges), side="right")
+    return np.concatenate([[0.0], lengths.share])[found]
+
+
+def _ratio(first: float | None, second: float | None) -> float | None:
+    return None if first is None or not second else first / second
