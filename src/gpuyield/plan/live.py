@@ -23,6 +23,7 @@ class Live:
         self.tasks, self.now = standing.tasks, standing.now_ms
         self.placed = dict(standing.placed)
         self.behind = standing.followers()
+        self.chained = [name for name in self.tasks if self.tasks[name].job.after] if self.behind else []
         self.profile = profile_of(standing.steps, self.placed.values(), self.now)
         self.names = list(self.tasks)
         self.place_of = {name: at for at, name in enumerate(self.names)}
@@ -44,12 +45,12 @@ class Live:
         self._note(name, None)
 
     def _note_all(self) -> None:
-        spans = [(self.place_of[name], one.start_ms, one.end_ms) for name, one in self.placed.items()]
-        rows = np.array(spans, dtype=np.int64).reshape(-1, 3)
-        self.starts[rows[:, 0]], self.ends[rows[:, 0]] = rows[:, 1], rows[:, 2]
-        held = [(self.place_of[name], *part) for name, one in self.placed.items() for part in one.mode.demand]
+        where = np.array([self.place_of[name] for name in self.placed], dtype=np.int64)
+        self.starts[where] = [one.start_ms for one in self.placed.values()]
+        self.ends[where] = [one.end_ms for one in self.placed.values()]
+        held = [(at, *part) for at, one in enumerate(self.placed.values()) for part in one.mode.demand]
         rows = np.array(held, dtype=np.int64).reshape(-1, 3)
-        self.demand[rows[:, 0], rows[:, 1]] = rows[:, 2]
+        self.demand[where[rows[:, 0]], rows[:, 1]] = rows[:, 2]
 
     def _note(self, name: str, one: Placement | None) -> None:
         at = self.place_of[name]

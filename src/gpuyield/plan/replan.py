@@ -144,7 +144,7 @@ class _Replan:
 
     def _chained_too_early(self, *, may_be_frozen: bool) -> list[str]:
         gone = []
-        waits = [(one.start_ms, name) for name, one in self.live.placed.items() if self.tasks[name].job.after]
+        waits = [(self.live.placed[name].start_ms, name) for name in self.live.chained if name in self.live.placed]
         for _, name in sorted(waits):
             one, at = self.live.placed[name], self.live.place_of[name]
             if one.start_ms <= self.now or (self.live.frozen[at] and not may_be_frozen):

@@ -40,7 +40,11 @@ class Standing:
         """
         board = arrange(problem)
         tasks = {task.job.id: task for task in board.tasks}
-        placed = {name: _placement(tasks[name], run) for name, run in runs.items() if name in tasks}
+        placed = {
+            name: one
+            for name, run in runs.items()
+            if name in tasks and (one := _placement(tasks[name], run)) is not None
+        }
         ground = replace(problem, jobs=())
         return Standing(ground, board.resources, board.steps, tasks, placed, now_ms)
 
@@ -94,7 +98,8 @@ class Standing:
                 case _:
                     assert_never(event)
         tasks.update(_tasks_of(ground, arrived, tasks))
-        for name in [name for name, one in placed.items() if one.end_ms <= now_ms and name not in prolonged]:
+        begun = [(name, one) for name, one in placed.items() if one.start_ms <= now_ms]
+        for name in [name for name, one in begun if one.end_ms <= now_ms and name not in prolonged]:
             del tasks[name], placed[name]
         return Standing(ground, self.resources, steps, tasks, placed, now_ms)
 
@@ -109,9 +114,10 @@ class Standing:
         return board.steps
 
 
-def _placement(task: Task, run: Run) -> Placement:
-    mode = next(mode for mode in task.modes if mode.shape == run.shape)
-    return Placement(mode, run.start_ms, run.parts)
+def _placement(task: Task, run: Run) -> Placement | None:
+    """The run of a task; None where capacity no longer names what its shape needs."""
+    mode = next((mode for mode in task.modes if mode.shape == run.shape), None)
+    return None if mode is None else Placement(mode, run.start_ms, run.parts)
 
 
 def _known(name: str, tasks: Mapping[str, Task]) -> Task:
@@ -151,23 +157,26 @@ def _longer(task: Task, placed: Mapping[str, Placement], end_ms: int) -> tuple[T
 def profile_of(steps: Sequence[Steps], placed: Iterable[Placement], from_ms: int) -> Profile:
     """What is free from an instant on with these placements, which may hold more than exists; built in one pass."""
     profile = Profile(steps)
-    rows = [
-        (max(start_ms, from_ms), end_ms, resource, amount)
-        for one in placed
-        for start_ms, end_ms in one.segments
-        if end_ms > from_ms
-        for resource, amount in one.mode.demand
-    ]
-    held = np.array(rows, dtype=np.int64).reshape(-1, 4)
+    spans: list[tuple[int, int]] = []
+    held: list[tuple[int, int, int]] = []
+    for one in placed:
+        for start_ms, end_ms in one.segments:
+            if end_ms > from_ms:
+                held += [(len(spans), resource, amount) for resource, amount in one.mode.demand]
+                spans.append((start_ms, end_ms))
+    within = np.array(spans, dtype=np.int64).reshape(-1, 2)
+    starts, ends = np.maximum(within[:, 0], from_ms), within[:, 1]
+    rows = np.array(held, dtype=np.int64).reshape(-1, 3)
     old = np.array(profile.times, dtype=np.int64)
-    times = np.unique(np.concatenate([old, [from_ms], held[:, 0], held[:, 1]]))
+    times = np.unique(np.concatenate([old, [from_ms], starts, ends]))
+    began, ended = np.searchsorted(times, starts), np.searchsorted(times, ends)
     before = np.searchsorted(old, times, side="right") - 1
     free = []
     for resource, row in enumerate(profile.free):
-        mine = held[held[:, 2] == resource]
-        changes = np.zeros(len(times), dtype=np.int64)
-        np.add.at(changes, np.searchsorted(times, mine[:, 0]), mine[:, 3])
-        np.add.at(changes, np.searchsorted(times, mine[:, 1]), -mine[:, 3])
-        free.append((np.array(row, dtype=np.int64)[before] - np.cumsum(changes)).tolist())
+        mine = rows[rows[:, 1] == resource]
+        changes = np.bincount(began[mine[:, 0]], mine[:, 2], len(times)) - np.bincount(
+            ended[mine[:, 0]], mine[:, 2], len(times)
+        )
+        free.append((np.array(row, dtype=np.int64)[before] - np.cumsum(changes.astype(np.int64))).tolist())
     profile.times, profile.free = times.tolist(), free
     return profile
