@@ -156,3 +156,22 @@ def test_a_chain_of_aliases_cannot_nest_without_bounds() -> None:
 
     with pytest.raises(DeclarationError, match="nested deeper than 50 levels"):
         parse_declaration("\n".join(lines).encode(), file="f")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "prices: [{flavor: h100, gpu_hour: 1e30}]",
+        "purchase: [{flavor: h100, kind: spot, price: 1e24}]",
+        "rates: [{pair: USD/EUR, rate: 2e9, at: 2026-11-01}]",
+    ],
+)
+def test_an_amount_that_no_currency_has_is_a_mistake(line: str, tmp_path: Path) -> None:
+    file = tmp_path / "gpuyield.yaml"
+    file.write_text(
+        "apiVersion: gpuyield.dev/v1alpha1\nkind: Cluster\nmetadata: {name: x}\ncurrency: EUR\n"
+        f'sources: {{prometheus: {{url: "http://127.0.0.1:9090"}}}}\ninventory: [{{flavor: h100, gpus: 8}}]\n{line}\n'
+    )
+
+    with pytest.raises(DeclarationError, match=r"is above 1,000,000,000"):
+        load_declaration(file)

@@ -99,15 +99,28 @@ Number = Annotated[
     _reads(lambda text, label, _: values.parse_number(text, label=label), "a number"),
     _number_schema(),
 ]
+_LARGEST = 1_000_000_000
+"""More than any currency's price of a GPU-hour; sums of such stay printable."""
+
 PositiveNumber = Annotated[
     Decimal,
     _reads(lambda text, label, _: values.parse_number(text, label=label, at_least=0), "a number from 0 on"),
     _number_schema(minimum=0),
 ]
+Amount = Annotated[
+    Decimal,
+    _reads(
+        lambda text, label, _: values.parse_number(text, label=label, at_least=0, at_most=_LARGEST),
+        "an amount from 0 on",
+    ),
+    _number_schema(minimum=0, maximum=_LARGEST),
+]
 Rate = Annotated[
     Decimal,
-    _reads(lambda text, label, _: values.parse_number(text, label=label, above=0), "a number above 0"),
-    _number_schema(exclusiveMinimum=0),
+    _reads(
+        lambda text, label, _: values.parse_number(text, label=label, above=0, at_most=_LARGEST), "a number above 0"
+    ),
+    _number_schema(exclusiveMinimum=0, maximum=_LARGEST),
 ]
 Growth = Annotated[
     Decimal,

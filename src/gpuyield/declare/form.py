@@ -10,6 +10,7 @@ from typing import Any  # values of a decoder
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from gpuyield.declare.fields import (
+    Amount,
     ApiVersionWord,
     BasisWord,
     BillFormat,
@@ -129,7 +130,7 @@ class PriceForm(Form):
     """A price of one GPU-hour for a time."""
 
     flavor: Text
-    gpu_hour: PositiveNumber = Field(description="Price of one GPU for one hour.")
+    gpu_hour: Amount = Field(description="Price of one GPU for one hour.")
     currency: Currency | None = Field(default=None, description="Default: the cluster's.")
     basis: BasisWord | None = Field(default=None, description="list when absent.")
     from_: TimeMs | None = Field(default=None, alias="from", description="Holds from then on.")
@@ -165,7 +166,7 @@ class PurchaseForm(Form):
 
     flavor: Text
     kind: PurchaseWord
-    price: PositiveNumber = Field(description="Price of one GPU for one hour.")
+    price: Amount = Field(description="Price of one GPU for one hour.")
     currency: Currency | None = Field(default=None, description="Default: the cluster's.")
     min: GpuCount = 1
     lead_time: LeadTimeMs | None = Field(default=None, description="From the order until it serves, such as 6w.")
