@@ -79,6 +79,8 @@ class Double:
         self.log: list[LogRow] = []
         self.counted = Counted()
         self.connections = 0
+        self.authorizations: set[str] = set()
+        """What visitors showed to be let in; everybody is."""
         self.started_s = time.time_ns() / 1e9
         self._clock = _Clock()
         self._chance = random.Random(settings.engine.seed + 1)
@@ -231,6 +233,9 @@ class _Visitor(asyncio.Protocol):
             return
         body = bytes(self._held[end + 4 : end + 4 + length])
         del self._held[: end + 4 + length]
+        shown = _header(head, b"authorization")
+        if shown:
+            self._double.authorizations.add(shown.decode("latin-1"))
         method, _, rest = head.partition(b" ")
         self._answer(method.decode("latin-1"), rest.split(b" ", 1)[0].decode("latin-1"), body)
 
@@ -396,8 +401,13 @@ def _prompt_tokens(fields: Mapping[str, Any]) -> int:
 
 
 def _length(head: bytes) -> int:
+    value = _header(head, b"content-length") or b"0"
+    return int(value) if value.isdigit() else -1
+
+
+def _header(head: bytes, name: bytes) -> bytes:
     for line in head.split(b"\r\n")[1:]:
         key, _, value = line.partition(b":")
-        if key.strip().lower() == b"content-length":
-            return int(value) if value.strip().isdigit() else -1
-    return 0
+        if key.strip().lower() == name:
+            return value.strip()
+    return b""

@@ -1,0 +1,261 @@
+"""gpuyield measure: shows its load first, sends it only when told, never shows a key, goes on where it stopped."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from doubles.command import Command, Ended
+from doubles.model_server import RunningDouble, running_double
+from gpuyield.demo.engine import EngineSettings
+from gpuyield.ledger.parquet import read_parquet
+from gpuyield.measure.sender.bench import Flight, LiveBench, Orders
+from gpuyield.measure.sender.target import parse_target
+from gpuyield.measure.served import difference, read_served
+from gpuyield.model.declaration import Declaration
+from gpuyield.steps.measure import find
+from gpuyield.steps.measure_asked import Question, read_question
+from gpuyield.steps.measure_service import looker
+from measure.sending import PATIENT, every, plan_for, prompts
+
+_FAST = EngineSettings(slots=64, step_s=0.002, output_tokens=4)
+_EASY = ("--objective", "ttft p95 20s", "--max-rate", "150")
+
+
+@pytest.fixture
+def server() -> Iterator[RunningDouble]:
+    with running_double(engine=_FAST) as running:
+        yield running
+
+
+def measured(command: Command, server: RunningDouble, *more: str) -> Ended:
+    """The command against a server, with a limit that is easily kept."""
+    return command("measure", "--url", server.url, "--model", "double", *_EASY, *more)
+
+
+def requests_file(folder: Path, *rows: dict[str, Any]) -> str:
+    """A file of requests with few tokens."""
+    path = folder / "requests.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return str(path)
+
+
+def short(folder: Path) -> str:
+    """Requests that are answered at once."""
+    return requests_file(folder, *({"id": f"r{number}", "prompt": "hi", "max_tokens": 2} for number in range(20)))
+
+
+def test_without_apply_it_shows_target_rates_and_length_and_sends_nothing(
+    command: Command, server: RunningDouble
+) -> None:
+    done = measured(command, server)
+
+    assert done.code == 0
+    assert "Nothing was sent." in done.out
+    assert f"Load for {server.url}, model double: poisson arrivals, never more than 150 requests a second." in done.out
+    assert "when a response takes 1 s" in done.out
+    assert "--max-rate 150 --apply" in done.out
+    assert server.double.connections == 0
+
+
+def test_all_mistakes_come_at_once(command: Command, tmp_path: Path) -> None:
+    path = requests_file(tmp_path, {"prompt": "a", "expected": "("}, {"prompts": "b"})
+
+    done = command(
+        *("measure", "--url", "ftp://host", "--objective", "ttft p95 800", "--objective", "tpot p95 40ms"),
+        *("--max-rate", "fast", "--requests", path, "--abort-if", "error > 5%", "--no-stream"),
+        *("--arrivals", "often", "-o", "json"),
+    )
+
+    said = " ".join(one["where"] + one["what"] for one in done.document["errors"])
+    assert done.code == 2
+    for part in ("ftp://host", "limit", ":2", "no model", "--max-rate", "--abort-if", "--arrivals"):
+        assert part in said
+
+
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        (("--objective", "queue p95 1s"), "queue is nothing that a client sees"),
+        (("--objective", "tpot p95 40ms", "--no-stream"), "needs answers that are streamed"),
+        (("--objective", "exact for 95%"), "compares with what is expected"),
+        (("--objective", "vibes for 95%"), "nothing grades"),
+        (("--objective", "judge 0.7 for 95%"), "judge needs somebody to ask"),
+        (("--objective", "ttft p95 1s", "--at-least", "50", "--max-rate", "40"), "above --max-rate"),
+        (("--objective", "mine for 95%", "--check", "mine=no_such:thing"), "cannot be imported"),
+        (("--service", "chat", "--objective", "ttft p95 1s"), "gpuyield.yaml"),
+        ((), "no objective is named"),
+    ],
+)
+def test_what_cannot_be_measured_is_said_before_anything_is_sent(
+    command: Command, options: tuple[str, ...], what: str
+) -> None:
+    done = command("measure", "--url", "http://127.0.0.1:9/v1", "--model", "m", *options)
+
+    assert done.code == 2
+    assert what in done.err
+
+
+def test_a_rate_that_is_kept_is_certified_and_verify_agrees(command: Command, server: RunningDouble) -> None:
+    done = measured(command, server, "--requests", short(command.folder), "--apply", "--out", "m.json", "-o", "json")
+    _skip_where_busy(done)
+
+    result = done.document["result"]
+    assert (done.code, result["certified_rps"], result["stopped_because"]) == (0, 150.0, "max_rate")
+    assert done.document["config"]["engine"] == "vllm"
+    assert done.document["config"]["version"] is not None
+    rows = read_parquet(command.folder / "m.records.parquet")
+    assert len(rows.rows) == len(server.double.log) - 1, "every request but the first is in the raw records"
+    assert command("verify", "m.json").code == 0
+
+
+def test_a_gate_needs_the_rate_that_is_asked_for(command: Command, server: RunningDouble) -> None:
+    done = measured(
+        command,
+        server,
+        "--requests",
+        short(command.folder),
+        "--level",
+        "quick",
+        "--at-least",
+        "30",
+        "--gate",
+        "--apply",
+    )
+
+    assert done.code == 4, "quick never certifies"
+    assert "No rate is certified" in done.out
+
+
+def test_a_model_that_is_not_served_is_an_error_that_names_those_that_are(
+    command: Command, server: RunningDouble
+) -> None:
+    done = command("measure", "--url", server.url, "--model", "other", *_EASY, "--apply")
+
+    assert done.code == 3
+    assert "--model double" in done.err
+    assert server.double.log == []
+
+
+def test_a_server_that_is_not_there_is_an_error(command: Command) -> None:
+    with running_double() as gone:
+        pass
+
+    done = command("measure", "--url", gone.url, "--model", "double", *_EASY, "--apply")
+
+    assert done.code == 3
+    assert "the first request failed: no connection: Connection refused" in done.err
+
+
+def test_a_key_is_sent_and_is_nowhere_else(
+    command: Command, server: RunningDouble, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GPUYIELD_API_KEY", "s3cret-key")
+
+    done = measured(
+        command, server, "--requests", short(command.folder), "--level", "quick", "--apply", "--out", "m.json"
+    )
+
+    assert server.double.authorizations == {"Bearer s3cret-key"}
+    assert "s3cret" not in done.out + done.err
+    for path in command.folder.rglob("*"):
+        assert not path.is_file() or b"s3cret" not in path.read_bytes()
+
+
+def test_a_search_that_was_interrupted_goes_on_after_its_last_probe(tmp_path: Path, server: RunningDouble) -> None:
+    question = Question(
+        url=server.url,
+        model="double",
+        objectives=("ttft p95 20s",),
+        requests=Path(short(tmp_path)),
+        max_rate="150",
+        level="quick",
+    )
+    asked = read_question(question, Declaration())
+    said: list[str] = []
+
+    def interrupt(line: str) -> None:
+        said.append(line)
+        if line.startswith("search"):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt, match="goes on after the last probe"):
+        find(asked, folder=tmp_path / "kept", say=interrupt, tell=lambda line: None)
+    stopped = [line for line in said if line.startswith(("ceiling", "search"))]
+    found = find(asked, folder=tmp_path / "kept", say=said.append, tell=lambda line: None)
+
+    assert f"Going on after {len(stopped)} probes of a run that was stopped." in said
+    assert [one.plan.number for one in found.measurement.probes] == list(range(len(found.measurement.probes)))
+    assert len([line for line in said if line.startswith(("ceiling", "search"))]) == len(found.measurement.probes)
+
+
+def test_a_server_that_restarts_during_a_probe_makes_it_invalid(server: RunningDouble) -> None:
+    question = Question(url=server.url, model="double", objectives=("ttft p95 20s",))
+    look = looker(read_question(question, Declaration()))
+    with ExitStack() as restarted:
+
+        def restart(flight: Flight) -> None:
+            if flight.done >= 20 and server.double.is_up:
+                server.do(server.double.stop())
+                restarted.enter_context(running_double(engine=_FAST, port=server.port))
+
+        asked = read_question(question, Declaration())
+        orders = Orders(
+            target=parse_target(server.url),
+            spoken=asked.spoken,
+            lines=prompts("a"),
+            model="double",
+            limits=PATIENT,
+            look=look,
+            tell=restart,
+        )
+        with LiveBench(orders) as bench:
+            arrivals = every(0.01, 100, kinds=1)
+            run = bench.run(plan_for(arrivals), arrivals)
+
+    assert run.changed == "The server was restarted during the probe."
+
+
+@pytest.mark.parametrize(
+    ("metrics", "engine"),
+    [
+        ('vllm:num_requests_running{model_name="m"} 1\nvllm:cache_config_info{block_size="16"} 1.0', "vllm"),
+        ("sglang:num_queue_reqs 3", "sglang"),
+        ("# HELP x\ntgi_queue_size 2", "tgi"),
+        ('nv_inference_count{model="m"} 4', "triton"),
+        ("up 1", None),
+    ],
+)
+def test_an_engine_is_known_by_its_metrics(metrics: str, engine: str | None) -> None:
+    assert read_served(models=None, version=None, metrics=metrics).engine == engine
+
+
+def test_what_changed_of_a_service_is_said() -> None:
+    models = b'{"data": [{"id": "m"}]}'
+    before = read_served(models=models, version=b'{"version": "1"}', metrics='vllm:cache_config_info{gpus="1"} 1.0')
+    after = read_served(models=models, version=b'{"version": "2"}', metrics='vllm:cache_config_info{gpus="2"} 1.0')
+
+    assert difference(before, before) == ""
+    assert "its version was 1 and is 2" in difference(before, after)
+    assert "vllm:cache_config_info.gpus was 1 and is 2" in difference(before, after)
+    assert before.digest != after.digest
+
+
+def test_recorded_metrics_of_real_engines_are_read(shared_data: Path) -> None:
+    known = {"vllm", "sglang", "tgi", "triton"}
+    found = {
+        read_served(models=None, version=None, metrics=path.read_text(errors="replace")).engine
+        for path in sorted((shared_data / "telemetry").glob("*.prom"))
+    }
+
+    assert found & known
+
+
+def _skip_where_busy(done: Ended) -> None:
+    if done.document["result"]["stopped_because"] == "invalid":
+        pytest.skip(f"this machine is too busy to measure on: {done.document['probes'][-1]['reason']}")
