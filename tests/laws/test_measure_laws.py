@@ -34,7 +34,7 @@ def at_most(misses: int, size: int, share: Fraction) -> Fraction:
 
 
 @given(size=st.integers(1, 60), data=st.data(), alpha=alphas)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_the_exact_upper_bound_is_where_so_few_misses_have_the_probability_alpha(
     size: int, data: st.DataObject, alpha: float
 ) -> None:
@@ -46,7 +46,7 @@ def test_the_exact_upper_bound_is_where_so_few_misses_have_the_probability_alpha
 
 
 @given(size=st.integers(1, 60), data=st.data(), alpha=alphas)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_the_exact_lower_bound_is_where_so_many_misses_have_the_probability_alpha(
     size: int, data: st.DataObject, alpha: float
 ) -> None:
@@ -90,12 +90,12 @@ def test_the_incomplete_beta_function_agrees_with_its_power_series(x: float, a: 
 
 
 @given(found=batches, alpha=alphas)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_the_bounds_enclose_the_share_and_verify_finds_the_same(found: list[tuple[int, int]], alpha: float) -> None:
     attempts, misses = [tried for tried, _ in found], [missed for _, missed in found]
 
     bounds = miss_bounds(attempts, misses, alpha=alpha)
-    again = checked.miss_bounds(attempts, misses, alpha)
+    again = checked.miss_bounds(tuple(attempts), tuple(misses), alpha)
 
     assert 0 <= bounds.lo <= bounds.share <= bounds.hi <= 1
     assert (bounds.lo, bounds.hi) == pytest.approx((again.lo, again.hi), abs=1e-8)
@@ -103,7 +103,7 @@ def test_the_bounds_enclose_the_share_and_verify_finds_the_same(found: list[tupl
 
 
 @given(found=batches, alpha=alphas)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_the_direction_of_time_does_not_matter(found: list[tuple[int, int]], alpha: float) -> None:
     attempts, misses = [tried for tried, _ in found], [missed for _, missed in found]
 
@@ -123,31 +123,31 @@ def test_verify_finds_the_same_trend_of_the_backlog(levels: list[int]) -> None:
 def test_bounds_on_independent_requests_are_wrong_about_as_often_as_they_may_be(share: float) -> None:
     rng = np.random.default_rng(11)
     attempts = [40] * 15
-    counts = rng.binomial(40, share, size=(500, 15))
+    counts = rng.binomial(40, share, size=(300, 15))
 
     found = [miss_bounds(attempts, one.tolist(), alpha=0.05) for one in counts]
 
-    # 500 draws at a rate of 5 % lie below 7.4 % with a probability of 99 %.
-    assert np.mean([one.hi < share for one in found]) < 0.074
-    assert np.mean([one.lo > share for one in found]) < 0.074
+    # 300 draws at a rate of 5 % lie below 8.4 % with a probability of 99 %.
+    assert np.mean([one.hi < share for one in found]) < 0.084
+    assert np.mean([one.lo > share for one in found]) < 0.084
 
 
 def test_bounds_on_batches_that_share_their_luck_hold_too() -> None:
     rng = np.random.default_rng(12)
     share, spread = 0.05, 4.0
-    wave = rng.beta(share * spread, (1 - share) * spread, size=(400, 60))
+    wave = rng.beta(share * spread, (1 - share) * spread, size=(250, 60))
     counts = rng.binomial(100, wave)
 
     found = [miss_bounds([100] * 60, one.tolist(), alpha=0.05) for one in counts]
 
-    assert np.mean([one.hi < share for one in found]) < 0.09
-    assert np.mean([one.lo > share for one in found]) < 0.075
+    assert np.mean([one.hi < share for one in found]) < 0.1
+    assert np.mean([one.lo > share for one in found]) < 0.085
     assert np.median([one.inflation for one in found]) > 10
 
 
 def test_a_backlog_that_only_fluctuates_is_rarely_said_to_grow() -> None:
     rng = np.random.default_rng(13)
-    noise = rng.normal(0, 5, size=(600, 16))
+    noise = rng.normal(0, 5, size=(300, 16))
     levels = np.empty_like(noise)
     levels[:, 0] = noise[:, 0]
     for at in range(1, 16):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 
 MIN_BATCHES = 8
@@ -39,13 +40,14 @@ class Bounds:
 
 def attainment_bounds(counts: Counts, *, keep: float, break_: float) -> Bounds:
     """The upper bound with all pending ones missed, the lower one with none."""
-    most = [missed + open_ for missed, open_ in zip(counts.misses, counts.pending, strict=True)]
+    most = tuple(missed + open_ for missed, open_ in zip(counts.misses, counts.pending, strict=True))
     high = miss_bounds(counts.attempts, most, keep)
     low = miss_bounds(counts.attempts, counts.misses, break_)
     return Bounds(lo=low.lo, hi=high.hi, n_eff=high.n_eff, inflation=high.inflation)
 
 
-def miss_bounds(attempts: Sequence[int], misses: Sequence[int], alpha: float) -> Bounds:
+@lru_cache(maxsize=1024)
+def miss_bounds(attempts: tuple[int, ...], misses: tuple[int, ...], alpha: float) -> Bounds:
     """The wider of the t interval on batches and the exact binomial interval of the effective number of requests."""
     total, number = sum(attempts), len(attempts)
     if number < MIN_BATCHES or not total:
