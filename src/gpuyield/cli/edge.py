@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from gpuyield.cli import streams
 from gpuyield.cli.commands import COMMANDS, LATER
-from gpuyield.errors import DeclarationError, GpuyieldError, Mistake
+from gpuyield.errors import DeclarationError, GpuyieldError, Mistake, SourceError
 
 if TYPE_CHECKING:
     from cyclopts import CycloptsError
@@ -25,6 +25,7 @@ _NAMES = frozenset(one.name for one in COMMANDS)
 
 def run(tokens: Sequence[str]) -> int:
     """Run one command line; returns the exit code."""
+    streams.prepare()
     try:
         return _run(list(tokens))
     except GpuyieldError as err:
@@ -71,8 +72,18 @@ def _answer(result: object, common: object) -> int:
         sys.stdout.flush()
         return OK
     chosen = common if isinstance(common, Common) else COMMON
-    show(result, chosen.output, quiet=chosen.quiet)
-    sys.stdout.flush()
+    try:
+        show(result, chosen.output, quiet=chosen.quiet)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as err:
+        _close_stdout()
+        raise SourceError(
+            f"the answer cannot be written: {err.strerror or err}.",
+            where="stdout",
+            fix="Make room, or write it elsewhere.",
+        ) from err
     return result.exit_code
 
 

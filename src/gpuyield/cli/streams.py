@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
+import io
+import os
 import sys
+
+
+def prepare() -> None:
+    """Make both streams such that every text can be written: a closed one swallows it, a narrow one shows escapes."""
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def out(line: str = "") -> None:
