@@ -24,6 +24,7 @@ Numbers = NDArray[np.float64]
 CAPACITIES = 241
 _SIZE_STEP = 0.25
 _MANY = 30
+_NEGLIGIBLE = 1e-5
 _LOWEST, _HIGHEST = 0.02, 1.15
 _SLOPES = np.geomspace(6.0, 100.0, 9)
 _FLOORS = np.array([0.0, 0.25, 0.5, 0.75])
@@ -42,43 +43,53 @@ class Seen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Belief:
-    """Of one objective: `weight[capacity, slope, floor]` sums to 1; capacities in requests a second."""
+    """Of one objective: `by_capacity` is the belief in each of `capacities` (requests a second), and sums to 1.
+
+    `weight` is the belief in each cell of the grid that is worth looking at, which sums to 1 too.
+    """
 
     allowed: float
     capacities: Numbers
-    weight: NDArray[np.float64]
+    by_capacity: Numbers
+    cell_capacity: Numbers
+    cell_slope: Numbers
+    cell_floor: Numbers
+    weight: Numbers
 
     def miss_share(self, rate_rps: float) -> Numbers:
-        """The share of misses at a rate, for each cell of the grid."""
-        return _miss_share(self.allowed, self.capacities, rate_rps)
-
-    def capacity_weight(self) -> Numbers:
-        """The belief in each capacity."""
-        return np.asarray(self.weight.sum(axis=(1, 2)))
+        """The share of misses at a rate, for each cell."""
+        return _miss_share(self.allowed, self.cell_capacity, self.cell_slope, self.cell_floor, rate_rps)
 
 
 def believe(allowed: float, ceiling_rps: float, seen: Iterable[Seen]) -> Belief:
     """The belief after these probes, from a weak prior around the ceiling of throughput."""
     capacities = ceiling_rps * np.geomspace(_LOWEST, _HIGHEST, CAPACITIES)
+    grid = np.meshgrid(capacities, _SLOPES, allowed * _FLOORS, indexing="ij")
     log = -((np.log(capacities / ceiling_rps / _PRIOR_CENTRE) / _PRIOR_SPREAD) ** 2) / 2
     # Far below the ceiling the prior has a flat tail: an objective may bind long before throughput does.
     log = np.logaddexp(log, math.log(0.02))[:, None, None]
     log = log - ((np.log(_SLOPES / _SLOPE_CENTRE) / _SLOPE_SPREAD) ** 2)[None, :, None] / 2
     log = log + np.log(np.array([0.7, 0.1, 0.1, 0.1]))[None, None, :]
     for one in seen:
-        share = np.clip(_miss_share(allowed, capacities, one.rate_rps), 1e-9, 1 - 1e-9)
+        share = np.clip(_miss_share(allowed, *grid, one.rate_rps), 1e-9, 1 - 1e-9)
         log = log + one.size * (one.share * np.log(share) + (1 - one.share) * np.log1p(-share))
     weight = np.exp(log - log.max())
-    return Belief(allowed=allowed, capacities=capacities, weight=weight / weight.sum())
-
-
-def _miss_share(allowed: float, capacities: Numbers, rate_rps: float) -> Numbers:
-    floors = allowed * _FLOORS
-    inner = (allowed - floors) / (1 - floors)
-    lifted = np.log(inner / (1 - inner))[None, None, :] + (
-        _SLOPES[None, :, None] * np.log(rate_rps / capacities)[:, None, None]
+    kept = weight > _NEGLIGIBLE
+    return Belief(
+        allowed=allowed,
+        capacities=capacities,
+        by_capacity=weight.sum(axis=(1, 2)) / weight.sum(),
+        cell_capacity=grid[0][kept],
+        cell_slope=grid[1][kept],
+        cell_floor=grid[2][kept],
+        weight=weight[kept] / weight[kept].sum(),
     )
-    shares: Numbers = floors + (1 - floors) / (1 + np.exp(-np.clip(lifted, -50, 50)))
+
+
+def _miss_share(allowed: float, capacity: Numbers, slope: Numbers, floor: Numbers, rate_rps: float) -> Numbers:
+    inner = (allowed - floor) / (1 - floor)
+    lifted = np.log(inner / (1 - inner)) + slope * np.log(rate_rps / capacity)
+    shares: Numbers = floor + (1 - floor) / (1 + np.exp(-np.clip(lifted, -50, 50)))
     return shares
 
 
@@ -96,13 +107,13 @@ def estimate(beliefs: Sequence[Belief]) -> Estimate:
     capacities = beliefs[0].capacities
     above = np.ones(len(capacities))
     for one in beliefs:
-        above *= 1 - np.cumsum(one.capacity_weight())
+        above *= 1 - np.cumsum(one.by_capacity)
     below = 1 - above
     weight = np.diff(below, prepend=0.0)
     logs = np.log(capacities)
     mean = float((weight * logs).sum())
     spread = math.sqrt(max(0.0, float((weight * (logs - mean) ** 2).sum())))
-    medians = [capacities[int(np.searchsorted(np.cumsum(one.capacity_weight()), 0.5))] for one in beliefs]
+    medians = [capacities[int(np.searchsorted(np.cumsum(one.by_capacity), 0.5))] for one in beliefs]
     median = float(np.exp(np.interp(0.5, below, logs)))
     return Estimate(median_rps=median, spread=spread, objective=int(np.argmin(medians)))
 
