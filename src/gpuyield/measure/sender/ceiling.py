@@ -14,7 +14,7 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from multiprocessing.connection import Connection as Pipe
 
 import numpy as np
@@ -53,56 +53,54 @@ class Cost:
         return rate_rps / (workers * self.ceiling_rps(float(np.mean(records.reads))))
 
 
-def self_test(*, requests: int = 2_000, cpus: list[int] | None = None) -> Cost:
+def self_test(*, requests: int = 1_500, cpus: list[int] | None = None) -> Cost:
     """Measure the two costs on this machine, now; takes about a second.
 
     Raises:
         InternalError: The canned server was not answered rightly.
     """
-    single = cpu_per_request_s(requests=requests, events=1, cpus=cpus)
-    many = cpu_per_request_s(requests=max(64, requests // 4), events=EVENTS, cpus=cpus)
-    return Cost(request_s=single, read_s=max(0.0, many - single) / (EVENTS - 1))
-
-
-def cpu_per_request_s(*, requests: int, events: int, cpus: list[int] | None = None) -> float:
-    """Processor seconds the sender needs for a streamed request of so many events, when it is always busy."""
     spoken = Chat()
-    line = RequestLine(id="1", kind="prompt", content="How much can this sender do? " * 4)
-    job = Job(
-        target=Target(tls=False, host="127.0.0.1", port=1, base="/v1"),
-        spoken=spoken,
-        bodies=[spoken.body(line, model="double")],
-        limits=Limits(),
-        keep_texts=False,
-    )
-    with _canned_server(events) as port:
-        aimed = replace(job, target=replace(job.target, port=port))
-        with Workers(aimed, number=1, cpus=cpus) as workers:
+    lines = [
+        RequestLine(id=str(events), kind="prompt", content="How much can this sender do? " * 4, max_tokens=events)
+        for events in (1, EVENTS)
+    ]
+    with _canned_server() as port:
+        job = Job(
+            target=Target(tls=False, host="127.0.0.1", port=port, base="/v1"),
+            spoken=spoken,
+            bodies=[spoken.body(line, model="double") for line in lines],
+            limits=Limits(),
+            keep_texts=False,
+        )
+        with Workers(job, number=1, cpus=cpus) as workers:
             workers.open(AT_ONCE)
-            rows = _busy(workers, AT_ONCE * 4)
-            rows = _busy(workers, requests)
-    if (rows.status != ResponseStatus.OK).any():
-        raise InternalError("the sender's self-test failed.", where="measure", fix="Report it, please.")
-    return rows.cpu_s / requests
+            _busy(workers, AT_ONCE * 4, body=1)
+            single_s = _busy(workers, requests, body=0).cpu_s / requests
+            fewer = max(AT_ONCE, requests // 4)
+            many_s = _busy(workers, fewer, body=1).cpu_s / fewer
+    return Cost(request_s=single_s, read_s=max(0.0, many_s - single_s) / (EVENTS - 1))
 
 
-def _busy(workers: Workers, requests: int) -> Rows:
+def _busy(workers: Workers, requests: int, *, body: int) -> Rows:
+    """Keep so many requests running until all were answered."""
     nothing = np.zeros(requests, dtype=np.int64)
-    part = Slice(scheduled_ns=nothing, request=nothing, drain_ns=30_000_000_000, at_once=AT_ONCE)
+    part = Slice(scheduled_ns=nothing, request=nothing + body, drain_ns=30_000_000_000, at_once=AT_ONCE)
     sent = workers.run([part], lambda _: True)
     if sent.interrupted is not None:
         raise sent.interrupted
     rows = sent.rows[0]
     if rows is None:
         raise InternalError("a sender process died in its self-test.", where="measure", fix="Is there enough memory?")
+    if (rows.status != ResponseStatus.OK).any():
+        raise InternalError("the sender's self-test failed.", where="measure", fix="Report it, please.")
     return rows
 
 
 @contextmanager
-def _canned_server(events: int) -> Iterator[int]:
+def _canned_server() -> Iterator[int]:
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
-    process = context.Process(target=_serve, args=(theirs, events), daemon=True)
+    process = context.Process(target=_serve, args=(theirs,), daemon=True)
     process.start()
     theirs.close()
     try:
@@ -119,10 +117,10 @@ def _canned_server(events: int) -> Iterator[int]:
 
 
 class _Canned(asyncio.Protocol):
-    """Answers whatever ends as a JSON body does."""
+    """Answers whatever ends as a JSON body does, with as many events as it asks for tokens."""
 
-    def __init__(self, answer: list[bytes]) -> None:
-        self._answer = answer
+    def __init__(self, answers: dict[bytes, list[bytes]]) -> None:
+        self._answers = answers
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -131,7 +129,7 @@ class _Canned(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         assert self._transport is not None
         if data.endswith(b"}"):
-            for part in self._answer:
+            for part in next(parts for asked, parts in self._answers.items() if asked in data):
                 self._transport.write(part)
 
 
@@ -146,14 +144,15 @@ def _canned_answer(events: int) -> list[bytes]:
     return parts
 
 
-def _serve(pipe: Pipe, events: int) -> None:
+def _serve(pipe: Pipe) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    asyncio.run(_listen(pipe, _canned_answer(events)))
+    asyncio.run(_listen(pipe))
 
 
-async def _listen(pipe: Pipe, answer: list[bytes]) -> None:
+async def _listen(pipe: Pipe) -> None:
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(lambda: _Canned(answer), "127.0.0.1", 0)
+    answers = {b'"max_tokens":%d,' % events: _canned_answer(events) for events in (1, EVENTS)}
+    server = await loop.create_server(lambda: _Canned(answers), "127.0.0.1", 0)
     pipe.send(server.sockets[0].getsockname()[1])
     gone = asyncio.Event()
     loop.add_reader(pipe.fileno(), gone.set)
