@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import random
 import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -71,3 +74,31 @@ def test_an_interrupted_collect_says_what_is_kept_and_how_to_go_on(console: Cons
         "Interrupted. Every day that was read whole is in .gpuyield and stays. "
         "The same command goes on with the rest.\n"
     )
+
+
+def test_a_killed_decide_leaves_a_whole_document_that_verify_accepts(console: Console, jobs: Path) -> None:
+    """Two job files in turn, killed while they are decided: what lies there is always one of both, whole."""
+    other = console.folder / "other.json"
+    other.write_text(jobs.read_text().replace('"gpus": 2', '"gpus": 3'))
+    command = ("decide", *NIGHT, "--out", "decide.json", "--jobs")
+    assert console.run(*command, jobs.name).code == 0
+    started = time.monotonic()
+    assert console.run(*command, other.name).code == 0
+    length_s = time.monotonic() - started
+    dice = random.Random(7)
+
+    for kill in range(4):
+        deciding = subprocess.Popen(
+            [sys.executable, "-m", "gpuyield", *command, (jobs, other)[kill % 2].name],
+            cwd=console.folder,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            deciding.wait(timeout=length_s * dice.uniform(0.7, 1.0))
+        deciding.kill()
+        deciding.wait()
+
+        verified = console.run("verify", "decide.json")
+
+        assert verified.code == 0, verified.out + verified.err

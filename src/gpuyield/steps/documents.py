@@ -23,15 +23,17 @@ def keep(
     """
     text = json.dumps(document, ensure_ascii=False, indent=2).encode() + b"\n"
     data = canonical_bytes(inputs)
-    if out is not None:
-        write(inputs_path(out), data)
-        write(out, text)
+    notes: tuple[str, ...] = ()
     try:
+        # First, so that a document whose neighbour was replaced by a writer that was killed still finds its inputs.
         Ledger.create(ledger_root).save_document(name, text, data)
     except (DeclarationError, SourceError) as err:
         kept = f"It is in {out}." if out is not None else "Keep it with --out FILE, or name a folder with --ledger."
-        return (f"No copy of this answer is in the ledger: {err.mistakes[0].what} {kept}",)
-    return ()
+        notes = (f"No copy of this answer is in the ledger: {err.mistakes[0].what} {kept}",)
+    if out is not None:
+        write(inputs_path(out), data)
+        write(out, text)
+    return notes
 
 
 def inputs_path(path: Path) -> Path:

@@ -26,21 +26,25 @@ def read_document(path: Path) -> dict[str, Any]:
 
 
 def find_inputs(path: Path, document: dict[str, Any], ledger: Path | None = None) -> Path | None:
-    """The canonical inputs of a document: `NAME.inputs.json` beside it, else by digest in `LEDGER/documents`."""
+    """The canonical inputs of a document: `NAME.inputs.json` beside it, else by digest in `LEDGER/documents`.
+
+    A writer that was killed between the two files leaves others beside it: then those of the ledger, if it has them.
+    """
     beside = path.with_name(f"{path.name.removesuffix('.json')}.inputs.json")
-    if beside.is_file():
-        return beside
+    near = beside if beside.is_file() else None
     digest = document.get("inputs_digest")
     if ledger is None or not isinstance(digest, str):
-        return None
+        return near
     wanted = digest.removeprefix("sha256:")
+    if near is not None and hashlib.sha256(near.read_bytes()).hexdigest() == wanted:
+        return near
     kept = ledger / "documents"
     named = sorted(kept.glob("*.inputs.json")) if kept.is_dir() else []
     likely = [one for one in named if wanted[:16] and wanted[:16] in one.name]
     for one in [*likely, *(one for one in named if one not in likely)]:
         if hashlib.sha256(one.read_bytes()).hexdigest() == wanted:
             return one
-    return None
+    return near
 
 
 def compare_sources(inputs: bytes, files: Sequence[Path]) -> list[str]:
