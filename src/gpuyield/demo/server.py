@@ -32,7 +32,7 @@ from gpuyield.demo.answers import (
     wished,
     write_answer,
 )
-from gpuyield.demo.engine import Engine, EngineSettings, Served
+from gpuyield.demo.engine import Chance, EngineSettings, Served, engine_of
 from gpuyield.demo.server_metrics import Counted, metrics_text
 
 _PATHS = ("/v1/chat/completions", "/v1/completions", "/v1/embeddings")
@@ -75,14 +75,15 @@ class Double:
 
     def __init__(self, settings: DoubleSettings) -> None:
         self.settings = settings
-        self.engine = Engine(settings.engine)
+        self._clock = _Clock()
+        self.engine = engine_of(settings.engine, self._clock.at)
+        self.chance = Chance(settings.engine)
         self.log: list[LogRow] = []
         self.counted = Counted()
         self.connections = 0
         self.authorizations: set[str] = set()
         """What visitors showed to be let in; everybody is."""
         self.started_s = time.time_ns() / 1e9
-        self._clock = _Clock()
         self._chance = random.Random(settings.engine.seed + 1)
         self._open: set[_Visitor] = set()
         self._server: asyncio.Server | None = None
@@ -247,7 +248,13 @@ class _Visitor(asyncio.Protocol):
         elif method == "GET" and path == "/version":
             self.write(whole({"version": double.settings.version}))
         elif method == "GET" and path == "/metrics":
-            text = metrics_text(double.counted, double.engine, model=double.settings.model, started_s=double.started_s)
+            text = metrics_text(
+                double.counted,
+                double.engine,
+                double.settings.engine,
+                model=double.settings.model,
+                started_s=double.started_s,
+            )
             self.write(plain(text.encode(), "text/plain; version=0.0.4; charset=utf-8"))
         elif method == "POST" and path in _PATHS:
             self._model(path, body)
@@ -295,8 +302,9 @@ class _Answering:
             prompt_tokens=asked.prompt_tokens,
             output_tokens=asked.output_tokens,
             begin=self._begin,
+            advance=self._write,
         )
-        self._given_up = False
+        self._given_up = self._ended = False
         self._script = Script(parts=[])
         self._next = 0
 
@@ -315,6 +323,10 @@ class _Answering:
 
     def _begin(self, served: Served) -> None:
         self._row.begun_ns = served.begun_ns
+        engine = self._double.settings.engine
+        first_s = served.prompt_tokens * engine.prompt_token_s + engine.step_s
+        waited_s = (served.begun_ns - served.arrived_ns) / 1e9 if served.begun_ns >= 0 else 0.0
+        served.good = self._double.chance.is_good(waited_s + first_s)
         self._script = write_answer(self._asked, self._wish, good=served.good)
         self._write()
 
@@ -325,6 +337,9 @@ class _Answering:
         while self._next < len(parts) and not self._given_up:
             part = parts[self._next]
             at_ns = self._at_ns(part)
+            if at_ns is None:
+                self._flush(out, now_ns)
+                return
             if at_ns > now_ns:
                 self._flush(out, now_ns)
                 self._double._clock.at(at_ns, self._write)
@@ -339,7 +354,8 @@ class _Answering:
             if part.token >= 0 and not part.pause and self._next < len(parts) and parts[self._next].token > part.token:
                 self._flush(out, now_ns)
         self._flush(out, now_ns)
-        if not self._given_up:
+        if not self._given_up and not self._ended:
+            self._ended = True
             self._end()
 
     def _flush(self, out: list[bytes], now_ns: int) -> None:
@@ -358,10 +374,10 @@ class _Answering:
         self._double.counted.generated_tokens += part.token + 1 - row.tokens
         row.tokens = part.token + 1
 
-    def _at_ns(self, part: Part) -> int:
+    def _at_ns(self, part: Part) -> int | None:
         if part.token < 0 or self._served.begun_ns < 0:
             return 0
-        return self._served.token_ns(part.token, self._double.settings.engine)
+        return self._double.engine.token_ns(self._served, part.token)
 
     def _end(self) -> None:
         if self._script.hangs:
@@ -371,7 +387,7 @@ class _Answering:
         double.counted.whole_s.see((monotonic_ns() - row.arrived_ns) / 1e9)
         if not self._served.done:
             last = max((part.token for part in self._script.parts), default=0)
-            double.engine.leave(self._served, at_ns=self._served.token_ns(last, double.settings.engine))
+            double.engine.leave(self._served, at_ns=double.engine.token_ns(self._served, last) or monotonic_ns())
         self._visitor.answered(closes=self._script.closes)
 
 
@@ -386,7 +402,7 @@ def _asked(path: str, fields: Mapping[str, Any], body: bytes, double: Double) ->
         streams=fields.get("stream") is True and path != "/v1/embeddings",
         usage=isinstance(options, dict) and options.get("include_usage") is True,
         prompt_tokens=_prompt_tokens(fields),
-        output_tokens=double.engine.length(allowed if isinstance(allowed, int) and allowed > 0 else None),
+        output_tokens=double.chance.length(allowed if isinstance(allowed, int) and allowed > 0 else None),
         model=double.settings.model,
         right=right_answer(body),
     )

@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from gpuyield.demo.engine import Engine
+from gpuyield.demo.engine import Engine, EngineSettings
 
 _EDGES = (0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0, 30.0, 60.0)
 
@@ -45,10 +45,10 @@ class Counted:
     whole_s: Histogram = field(default_factory=Histogram)
 
 
-def metrics_text(counted: Counted, engine: Engine, *, model: str, started_s: float) -> str:
+def metrics_text(counted: Counted, engine: Engine, settings: EngineSettings, *, model: str, started_s: float) -> str:
     """The Prometheus exposition; `started_s` is when the server started, in epoch seconds."""
     labels = f'model_name="{model}"'
-    used = engine.running / engine.settings.slots
+    used = engine.running / settings.slots
     lines = [
         "# TYPE vllm:num_requests_running gauge",
         f"vllm:num_requests_running{{{labels}}} {engine.running}",
@@ -63,7 +63,7 @@ def metrics_text(counted: Counted, engine: Engine, *, model: str, started_s: flo
         "# TYPE vllm:request_success_total counter",
         f'vllm:request_success_total{{finished_reason="stop",{labels}}} {counted.finished}',
         "# TYPE vllm:cache_config_info gauge",
-        f'vllm:cache_config_info{{slots="{engine.settings.slots}",step_s="{engine.settings.step_s}"}} 1.0',
+        f'vllm:cache_config_info{{slots="{settings.slots}",step_s="{settings.step_s}"}} 1.0',
         "# TYPE process_start_time_seconds gauge",
         f"process_start_time_seconds {started_s}",
         *counted.first_s.lines("vllm:time_to_first_token_seconds", labels),
