@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any  # A certificate is JSON.
 
 import numpy as np
 
+from gpuyield.plan.board import Mode
 from gpuyield.plan.budget import Budget
 from gpuyield.plan.kernel.lanes import Lane
 from gpuyield.plan.kernel.search import SWIFT, lane_for
@@ -79,11 +80,11 @@ def hard_buyers(case: Case) -> list[Buyer]:
 def price_bound(
     case: Case, buyers: Sequence[Buyer], wished: Schedule, reached: Fraction, budget: Budget, lane: Lane | None = None
 ) -> PriceBound | None:
-    """The lowest bound found on the weight of the buyers that any plan has; None where nothing may be paused or asked.
+    """The lowest bound found on the weight of the buyers that any plan has; None where nobody asks.
 
     `wished` is a plan: of equally cheap runs a job takes its own. `reached` is the weight that it has.
     """
-    if not buyers or any(task.job.restart_ms is not None for task in case.board.tasks):
+    if not buyers:
         return None
     market = _Market(case, buyers, wished, lane or lane_for(len(buyers)))
     prices = market.search(float(reached), budget)
@@ -199,6 +200,7 @@ class _Market:
         sums[:, 1:] = np.cumsum(rounded[:, :-1] * self.bucket, axis=1)
         costs = np.zeros(len(self.buyers), dtype=np.int64)
         self.lane["least_costs"](self.shop, rounded, sums, costs)
+        self._let_pause(rounded, costs)
         unit = lcm(*(buyer.weight.denominator for buyer in self.buyers))
         earned = sum(
             price * amount
@@ -218,6 +220,30 @@ class _Market:
         bound = bound // step * step if step else 0
         weight = Fraction(bound, unit)
         return PriceBound(weight, self._certificate(rounded, scale, weight))
+
+    def _let_pause(self, prices: Ints, costs: Ints) -> None:
+        """The costs of jobs that may be paused, which run whenever it is cheapest (changed in place).
+
+        The search for prices takes them to run in one piece: that only steers it.
+        """
+        tasks, windows = self.case.board.tasks, self.case.windows
+        for at, buyer in enumerate(self.buyers):
+            if tasks[buyer.task].job.restart_ms is not None and costs[at] >= 0:
+                head = windows.heads[buyer.task]
+                modes = [mode for mode in windows.held[buyer.task] if mode.duration_ms <= buyer.end_ms - head]
+                costs[at] = min(self._cheapest_parts(prices, mode, head, buyer.end_ms) for mode in modes)
+
+    def _cheapest_parts(self, prices: Ints, mode: Mode, head: int, end: int) -> int:
+        """What the cheapest `duration` of a mode in a window costs; before the origin and behind all prices nothing."""
+        edges = np.arange(self.count + 1, dtype=np.int64) * self.bucket
+        spans = np.minimum(end, edges[1:]) - np.maximum(head, edges[:-1])
+        inside = spans > 0
+        rates = sum((amount * prices[which, : self.count] for which, amount in mode.demand), start=np.zeros_like(spans))
+        order = np.argsort(rates[inside], kind="stable")
+        spans, rates = spans[inside][order], rates[inside][order]
+        left = mode.duration_ms - max(0, min(end, 0) - head) - max(0, end - max(head, int(edges[-1])))
+        taken = np.diff(np.minimum(np.cumsum(spans), max(0, left)), prepend=0)
+        return int((taken * rates).sum())
 
     def _fits(self, whole: Floats) -> bool:
         held = float(self.shop.amounts.max(initial=1))
