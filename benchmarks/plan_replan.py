@@ -2,7 +2,7 @@
 
     python benchmarks/plan_replan.py [--pending N] [--seeds N] [--sample REPLANS]
 
-Made-up jobs as in plan_sizes on a pool that they fill to 95 %. Four in five are known long before they may start, the
+Made-up jobs as in `made_up` on a pool that they fill to 95 %. Four in five are known long before they may start, the
 others when they do. Run times come out 0.6 to 1.4 times as planned. `day` replans twenty times, every 72 minutes, for
 all that happened since; `event` whenever anything happens.
 """
@@ -20,7 +20,7 @@ from gpuyield.plan.events import Arrived, Event, Finished, Prolonged
 from gpuyield.plan.replan import replan
 from gpuyield.plan.standing import Standing
 from gpuyield.units import DAY_MS, MINUTE_MS
-from plan_sizes import made_up
+from made_up import made_up
 
 POOL, LOAD = 256, 0.95
 REPLANS = 20

@@ -22,7 +22,7 @@ MOST_LESS = 16
 MOST_LESS_PAIRS = 6_000
 """Beyond so many jobs in a relaxation (and times jobs in all) it is not proven that one less does not do."""
 MOST_DOUBLINGS = 24
-SEARCHED_TASKS = 500
+SEARCHED_TASKS = 300
 """Beyond so many jobs relaxations are read off the plans that are known."""
 
 

@@ -193,7 +193,9 @@ def negotiated(search: Search, known: Answer, *, sure: bool) -> Answer:
         return best
     start = (copy_of(congestion.field.runs), congestion.field.load.copy())
     table = search.table
-    median = float(np.median(1.0 / np.maximum(search.densities()[search.grid.free], 1e-300)))
+    dense = search.densities()[search.grid.free]
+    dense = dense[dense > 0]
+    median = 1.0 / float(np.median(dense)) if len(dense) else 1.0
     everything = float(table.weights[table.wanted < FAR].sum())
     for ease in (*(() if sure else (np.inf,)), *LADDER):
         if score.met and score.weight >= everything:
@@ -226,7 +228,7 @@ def _within_capacity(search: Search) -> Congestion | None:
     """Negotiation for what exists; None where that is not countable."""
     there = search.grid.room.free
     soft = (there.max(axis=1, initial=0) <= MOST_LOAD).astype(np.int64)
-    if not soft.any() or there.min(initial=0) < 0:
+    if not soft.any() or not len(search.grid.free):
         return None
     ceiling = max(1, int(there[soft > 0].max(initial=0)))
     return Congestion(search, soft, np.where(soft[:, None] > 0, ceiling - there, 0), ceiling)

@@ -112,14 +112,14 @@ def grid_of(case: Case, cost: Callable[[Task, Mode], float] = lambda task, mode:
     first_mode = _starts_of(counts)
     horizon_ms = _horizon(case, heads_ms, limits_ms, lengths_ms)
     tick_ms, near, ratio = _slots_for(case, horizon_ms, heads_ms, limits_ms, lengths_ms)
-    unit = tick_ms * ratio
     lengths = -(-lengths_ms // tick_ms)
     heads = -(-heads_ms // tick_ms)
     limits = np.where(limits_ms >= FAR, FAR, limits_ms // tick_ms)
     exact = ratio == 1 and tick_ms == _unit_ms(case, heads_ms, limits_ms, lengths_ms)
     tight: dict[int, int] = {}
     if not exact:
-        tight = _squeeze(case, unit, tick_ms, (heads, limits, lengths), (heads_ms, limits_ms), first_mode, counts)
+        slots = (tick_ms, near, ratio)
+        tight = _squeeze(case, slots, (heads, limits, lengths), (heads_ms, limits_ms), first_mode, counts)
         for at in tight:
             counts[at] = 1
     tails = [FAR if tail is None else tail // tick_ms for tail in case.windows.tails]
@@ -229,34 +229,44 @@ def _slots_for(case: Case, horizon_ms: int, heads_ms: Ints, limits_ms: Ints, len
     return tick, near, -(-(ticks - near) // (most - near))
 
 
+def _slot(tick: int, near: int, ratio: int, *, up: bool) -> int:
+    """The slot that a tick lies in; with `up` the first one that begins there or later."""
+    beyond = max(0, tick - near)
+    return min(tick, near) + (-(-beyond // ratio) if up else beyond // ratio)
+
+
+def _tick(slot: int, near: int, ratio: int) -> int:
+    return min(slot, near) + max(0, slot - near) * ratio
+
+
 def _squeeze(
     case: Case,
-    slot_ms: int,
-    tick_ms: int,
+    slots: tuple[int, int, int],
     ticks: tuple[Ints, Ints, Ints],
     real: tuple[Ints, Ints],
     first_mode: Ints,
     counts: Ints,
 ) -> dict[int, int]:
-    """Jobs without room on the grid run at their head, shortest mode, over all that they touch; changes `ticks`."""
+    """Jobs without room on the grid run at their head, shortest mode, over all they touch; changes `ticks`."""
+    tick_ms, near, ratio = slots
     heads, limits, lengths = ticks
     heads_ms, limits_ms = real
     found: dict[int, int] = {}
-    coarse = slot_ms // tick_ms
-    for at in np.flatnonzero((counts > 0) & (limits < FAR)):
+    for at in np.flatnonzero((counts > 0) & (limits < FAR)).tolist():
         modes = case.windows.held[at]
         shortest = min(mode.duration_ms for mode in modes)
         head = int(heads_ms[at])
-        if head + shortest > limits_ms[at] or heads[at] + coarse - 1 + -(-shortest // tick_ms) <= limits[at]:
+        first = _tick(_slot(int(heads[at]), near, ratio, up=True), near, ratio)
+        if head + shortest > limits_ms[at] or first - (-shortest // tick_ms) <= limits[at]:
             continue
-        begin, end = head // slot_ms * coarse, -(-(head + shortest) // slot_ms) * coarse
-        number = next(place for place, mode in enumerate(modes) if mode.duration_ms == shortest)
-        if number:
+        if modes[0].duration_ms != shortest:
             continue
+        begin = _tick(_slot(head // tick_ms, near, ratio, up=False), near, ratio)
+        end = _tick(_slot(-(-(head + shortest) // tick_ms), near, ratio, up=True), near, ratio)
         heads[at], limits[at] = begin, end
         lengths[first_mode[at]] = end - begin
         lengths[first_mode[at] + 1 : first_mode[at + 1]] = FAR
-        found[int(at)] = head
+        found[at] = head
     return found
 
 
@@ -288,15 +298,11 @@ def _fixed_runs(
     """The fixed jobs on the grid, taken out of the amounts over all slots that they touch."""
     count = len(table.heads)
     runs = Runs(*(np.full(count, -1, dtype=np.int64) for _ in range(3)))
-    slots, near, ratio = int(amounts.shape[1]), table.near, table.ratio
-
-    def slot(tick: int, *, up: bool) -> int:
-        beyond = max(0, tick - near)
-        return min(slots, min(tick, near) + (-(-beyond // ratio) if up else beyond // ratio))
-
+    near, ratio = table.near, table.ratio
     for at, one in placed.items():
         for start_ms, end_ms in one.segments:
-            low, high = slot(max(0, start_ms // tick_ms), up=False), slot(max(0, -(-end_ms // tick_ms)), up=True)
+            low = _slot(max(0, start_ms // tick_ms), near, ratio, up=False)
+            high = _slot(max(0, -(-end_ms // tick_ms)), near, ratio, up=True)
             for which, amount in one.mode.demand:
                 amounts[which, low:high] = np.maximum(0, amounts[which, low:high] - amount)
         runs.starts[at], runs.ends[at] = one.start_ms // tick_ms, -(-one.end_ms // tick_ms)

@@ -65,13 +65,16 @@ class Search:
         return self.budget.spend(max(1, placements // SWIFT))
 
     def areas(self) -> Floats:
-        """By job: what its first mode holds, times how long."""
-        first = np.minimum(self.table.first_mode[:-1], len(self.table.lengths) - 1)
-        held = np.add.reduceat(
-            np.append(self.table.amounts, 0), np.minimum(self.table.first_demand[:-1], len(self.table.amounts))
-        )
-        held = np.where(np.diff(self.table.first_demand) > 0, held, 0)
-        found: Floats = np.maximum(1.0, self.table.lengths[first].astype(np.float64) * held[first])
+        """By job: what its first mode holds, times how long; 1 for those without a mode."""
+        sums = np.append(0, np.cumsum(self.table.amounts))
+        held = np.append(np.diff(sums[self.table.first_demand]), 0)
+        first = self.table.first_mode[:-1]
+        found: Floats = np.maximum(1.0, self._lengths() * held[first])
+        return found
+
+    def _lengths(self) -> Floats:
+        """By job: how long its first mode takes."""
+        found: Floats = np.append(self.table.lengths, 0)[self.table.first_mode[:-1]].astype(np.float64)
         return found
 
     def densities(self) -> Floats:
@@ -92,8 +95,7 @@ class Search:
         """The orders of the list rules: deadline, slack, weight density, area, release."""
         table, areas = self.table, self.areas()
         asked = np.where(table.timely < FAR, 0, 1) * float(FAR)
-        first = np.minimum(table.first_mode[:-1], len(table.lengths) - 1)
-        slack = np.where(table.timely < FAR, table.timely - table.lengths[first], FAR)
+        slack = np.where(table.timely < FAR, table.timely - self._lengths(), FAR)
         yield self.sorted(table.timely)
         yield self.sorted(slack)
         yield self.sorted(asked - table.weights / areas)
