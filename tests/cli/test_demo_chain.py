@@ -175,6 +175,19 @@ def test_a_declared_bill_is_held_against_the_rows(made: tuple[Console, Done], tm
     assert (done.document["bill"]["residual"], done.document["bill"]["reconciled"]) == ("0.00", True)
 
 
+def test_a_figure_is_explained_with_its_value(made: tuple[Console, Done]) -> None:
+    idle = next(
+        leaf for leaf in on_demo(made, "account", "-o", "json").document["waterfall"] if leaf["class"] == "idle_held"
+    )
+
+    explained = on_demo(made, "explain", "idle_held", "-o", "json").document
+    screen = on_demo(made, "explain", "idle_held")
+
+    assert explained["gpu_ms"] == idle["gpu_ms"] > 0
+    assert "GPU-hours, " in screen.out
+    assert "held idle at the end of the window: " in screen.out
+
+
 def test_a_split_window_accounts_for_the_same_time(made: tuple[Console, Done]) -> None:
     whole = on_demo(made, "account", "-o", "json").document
     middle = "2026-11-29T10:30:00Z"

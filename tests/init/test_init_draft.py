@@ -151,7 +151,7 @@ def test_real_servers_are_read_like_the_double(store: Store, command: Command) -
     assert [one["interval_s"] for one in seen["prometheus"]["scrapes"]] == [60, 60]
 
 
-def test_work_that_is_idle_most_of_the_day_is_no_service_and_its_share_is_told(command: Command) -> None:
+def test_work_that_is_idle_is_no_service_and_is_named_with_its_share(command: Command) -> None:
     made = without(whole_cluster(TIMES, JOB_TIMES), "vllm:num_requests_running", "DCGM_FI_PROF_GR_ENGINE_ACTIVE")
     idle = [
         Series(one.labels, one.times_ms, one.values * 0) if one.labels.get("pod", "").startswith("chat") else one
@@ -162,6 +162,7 @@ def test_work_that_is_idle_most_of_the_day_is_no_service_and_its_share_is_told(c
         done = command("init", "--prometheus", quiet)
 
     assert done.out.startswith("Wrote gpuyield.yaml: 0 services without objectives, 1 batch family")
-    rest = next(line for line in done.out.splitlines() if "everything else, idle most of the day" in line)
+    idle_row = next(line for line in done.out.splitlines() if "nothing: idle now" in line)
+    assert "/chat" in idle_row
     # 24 of 27 GPU-hours.
-    assert rest.endswith("88.9 %")
+    assert idle_row.endswith("88.9 %")

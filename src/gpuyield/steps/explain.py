@@ -7,10 +7,14 @@ from typing import Any  # Documents are JSON.
 
 from gpuyield.declare.values import did_you_mean
 from gpuyield.errors import DeclarationError
+from gpuyield.model.waterfall import Account
 from gpuyield.report.answer import Answer
 from gpuyield.report.screens.explain import explain_figure, explain_job, explain_lever, known_figures
+from gpuyield.steps.account import accounted
+from gpuyield.steps.decide import was_collected
 from gpuyield.steps.documents import inputs_path, read_json
-from gpuyield.steps.setting import read_declaration
+from gpuyield.steps.evidence import gather_chosen
+from gpuyield.steps.setting import chosen_window, read_declaration, read_setting
 from gpuyield.units import parse_zone
 
 
@@ -32,13 +36,21 @@ def explain_answer(*, what: str, document: Path | None, file: Path, ledger_root:
         names += [*levers, *jobs]
     names += known_figures()
     if what in known_figures():
-        return explain_figure(what)
+        return explain_figure(what, _account(file, ledger_root), zone=zone)
     looked = ", ".join(str(path) for path, _ in found) or "no document"
     raise DeclarationError(
         f'"{what}" is no job, lever or figure (looked in {looked}).',
         where="gpuyield explain",
         fix=did_you_mean(what, names) if found else "Name a plan or decision with --document FILE.",
     )
+
+
+def _account(file: Path, ledger_root: Path) -> Account | None:
+    """The account of the default window; None where nothing was collected."""
+    if not was_collected(ledger_root):
+        return None
+    setting = read_setting(file, ledger_root)
+    return accounted(gather_chosen(setting, chosen_window(setting, window=None, begin=None, end=None)))
 
 
 def _plan_of(document: dict[str, Any]) -> dict[str, Any] | None:

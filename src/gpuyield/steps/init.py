@@ -102,7 +102,8 @@ def _look(found: Found, priced: _Priced, now_ms: int) -> tuple[Seen, Looked]:
             services=seeing.services(day, labels, look.serving, cluster.services if cluster else ()),
             batch=seeing.batch(day, labels),
         )
-        looked = replace(looked, read=day.window, gaps=(*looked.gaps, *day.report.gaps))
+        idle = tuple(seeing.idle_work(day, seen.services))
+        looked = replace(looked, read=day.window, idle=idle, gaps=(*looked.gaps, *day.report.gaps))
     return seen, looked
 
 

@@ -10,6 +10,7 @@ from statistics import median
 
 from gpuyield.account import observed_jobs
 from gpuyield.account.facts import runs_by_kind
+from gpuyield.account.holders import idle_holders
 from gpuyield.account.jobs import is_batch
 from gpuyield.account.pods import Holding
 from gpuyield.collect.look import ServingSeen
@@ -96,6 +97,26 @@ def services(
             )
         )
     found += [_without_gpus(one) for one in serving if one not in placed and one.namespace]
+    return sorted(found, key=lambda one: (-(one.gpus or 0), one.namespace, one.name))
+
+
+def idle_work(seen: Glimpse, listed: Sequence[SeenService]) -> list[SeenService]:
+    """Work that holds whole GPUs idle now and is no service that is listed; the most GPUs first."""
+    everything = _held_ms(seen, seen.accounting.pods.holdings)
+    known = {(one.namespace, one.name) for one in listed}
+    held: dict[tuple[str, str], list[Holding]] = defaultdict(list)
+    for holding in seen.accounting.pods.holdings:
+        if not is_batch(holding):
+            held[holding.namespace, holding.owner.workload].append(holding)
+    gpus: dict[tuple[str, str], int] = defaultdict(int)
+    for one in idle_holders(seen.accounting):
+        if (one.namespace, one.workload) in held.keys() - known:
+            gpus[one.namespace, one.workload] += one.gpus_now
+    found = [
+        SeenService(name=name, namespace=space, gpus=now, gpu_share=_held_ms(seen, held[space, name]) / everything)
+        for (space, name), now in gpus.items()
+        if now
+    ]
     return sorted(found, key=lambda one: (-(one.gpus or 0), one.namespace, one.name))
 
 

@@ -6,14 +6,16 @@ import re
 from collections.abc import Mapping
 from zoneinfo import ZoneInfo
 
-from gpuyield.model.document import schema_name
+from gpuyield.model.document import schema_name, window_document
+from gpuyield.model.waterfall import Account
 from gpuyield.report.answer import Answer, Next
 from gpuyield.report.facts import Document
 from gpuyield.report.screens.decide import money_words
 from gpuyield.report.screens.plan import relaxation_words
 from gpuyield.report.screens.run_times import run_time_words
-from gpuyield.report.sentences import CLASS_WORDS, count
+from gpuyield.report.sentences import CLASS_WORDS, count, gpu_hours, idle_sentence, percent, window_words
 from gpuyield.report.tables import Column, Table, format_local, format_span
+from gpuyield.report.waterfall import TREE
 from gpuyield.units import parse_instant
 
 FIGURES: Mapping[str, tuple[str, str]] = {
@@ -77,14 +79,29 @@ def known_figures() -> list[str]:
     return list(FIGURES)
 
 
-def explain_figure(name: str) -> Answer:
-    """What a figure means and what it is made from."""
+def explain_figure(name: str, account: Account | None, *, zone: ZoneInfo) -> Answer:
+    """What a figure means, what it is made from, and what it was in the window of an account (None: not collected)."""
     meaning, evidence = FIGURES[name]
+    document = {"schema": schema_name("explain"), "what": name, "meaning": meaning, "evidence": evidence}
+    words = [f"{CLASS_WORDS[name]}: {meaning}", f"Made from: {evidence}."]
+    if account is None:
+        words.append("Nothing was collected yet, so there is no value: gpuyield collect.")
+        return Answer(document=document | {"gpu_ms": None}, headline=tuple(words), next=_WHOSE)
+    classes = next(classes for line, _, classes in TREE if line == name)
+    fall = account.waterfall
+    gpu_ms = fall.gpu_ms(*classes)
+    share = percent(gpu_ms, fall.capacity_gpu_ms)
+    words.append(f"{window_words(account.window, zone)}: {gpu_hours(gpu_ms)}, {share} of capacity.")
+    idle = idle_sentence(account) if name == "idle_held" else None
     return Answer(
-        document={"schema": schema_name("explain"), "what": name, "meaning": meaning, "evidence": evidence},
-        headline=(f"{CLASS_WORDS[name]}: {meaning}", f"Made from: {evidence}."),
-        next=(Next(command="gpuyield account --by workload", why="whose it is"),),
+        document=document | {"gpu_ms": gpu_ms, "window": window_document(account.window)},
+        headline=(*words, *([idle] if idle else [])),
+        next=_WHOSE,
+        zone=zone,
     )
+
+
+_WHOSE = (Next(command="gpuyield account --by workload", why="whose it is"),)
 
 
 def explain_job(plan: Document, inputs: Document | None, name: str, *, zone: ZoneInfo, path: str) -> Answer:

@@ -23,8 +23,8 @@ class Looked:
     """What a look at the metrics store and the cluster gave.
 
     `history` is the span of the store's samples of GPUs (None: it has none), `read` the part of it that shares of
-    GPU-hours are of. `serving` counts servers of models with metrics by engine. `passed_over` are places that were
-    tried before this one.
+    GPU-hours are of. `idle` is work that the draft leaves out: it holds whole GPUs idle now. `serving` counts servers
+    of models with metrics by engine. `passed_over` are places that were tried before this one.
     """
 
     product: str
@@ -40,6 +40,7 @@ class Looked:
     context: str | None = None
     kueue_version: str | None = None
     has_prices: bool = False
+    idle: tuple[SeenService, ...] = ()
     gaps: tuple[Gap, ...] = ()
     passed_over: tuple[Mistake, ...] = ()
 
@@ -94,11 +95,15 @@ def init_answer(looked: Looked, seen: Seen, *, path: str) -> Answer:
                 }
                 for one in seen.batch
             ],
+            "idle": [
+                {"namespace": one.namespace, "name": one.name, "gpus": one.gpus, "share": one.gpu_share}
+                for one in looked.idle
+            ],
             "tried": [{"what": one.what, "where": one.where} for one in looked.passed_over],
             "gaps": gaps_document(looked.gaps),
         },
         headline=(f"Wrote {path}: {summary}. The lines that start with '# >' ask for what only you know.",),
-        tables=(_found(looked, seen), *_open_work(seen.services, seen.batch)),
+        tables=(_found(looked, seen), *_open_work(seen.services, seen.batch, looked.idle)),
         notes=(
             *(f"passed over: {one}" for one in looked.passed_over),
             *(f"gap: {gap.where}: {gap.reason}" for gap in looked.gaps[:8]),
@@ -141,10 +146,13 @@ def _found(looked: Looked, seen: Seen) -> Table:
     )
 
 
-def _open_work(services: Sequence[SeenService], batch: Sequence[SeenBatch]) -> tuple[Table, ...]:
+def _open_work(
+    services: Sequence[SeenService], batch: Sequence[SeenBatch], idle: Sequence[SeenService]
+) -> tuple[Table, ...]:
     """Work that nobody has promised anything for, the largest share of GPU-hours first."""
     rows = [(one.gpu_share, "objectives", f"{one.namespace}/{one.name}", one.gpus) for one in services]
     rows += [(one.gpu_share, "a deadline", f"{one.namespace}/{one.name}", one.gpus) for one in batch]
+    rows += [(one.gpu_share, "nothing: idle now", f"{one.namespace}/{one.name}", one.gpus) for one in idle]
     rows.sort(key=lambda row: (-(row[0] or 0), row[2]))
     if not rows:
         return ()
@@ -154,7 +162,7 @@ def _open_work(services: Sequence[SeenService], batch: Sequence[SeenBatch]) -> t
         shown.append((f"{len(left)} more", "", None, sum(share or 0 for share, *_ in left)))
     rest = 1 - sum(share or 0 for share, *_ in rows)
     if rest > _WORTH_A_ROW and any(share is not None for share, *_ in rows):
-        shown.append(("everything else, idle most of the day", "", None, rest))
+        shown.append(("everything else", "", None, rest))
     return (
         Table(
             title="Nothing is declared for",
