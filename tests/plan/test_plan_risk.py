@@ -14,6 +14,7 @@ from gpuyield.model.job import Capacity, PlanJob, Problem, Shape
 from gpuyield.model.plan import Run
 from gpuyield.plan import make_plan
 from gpuyield.plan.execution import late_in
+from gpuyield.plan.kernel.lanes import compiled, plain
 from gpuyield.plan.profile import NEVER
 from gpuyield.plan.risk import chances_of_lateness
 from gpuyield.units import MINUTE_MS
@@ -166,3 +167,12 @@ def planned(
         spread_ms=spread,
         after=after,
     )
+
+
+def test_both_lanes_carry_a_plan_out_alike() -> None:
+    whole = made_up(2)
+    runs = {one.id: one.run for one in make_plan(whole, advise=False).jobs if one.run is not None}
+
+    slow, fast = (chances_of_lateness(whole, runs, execute=lane["late_in"]) for lane in (plain(), compiled()))
+
+    assert slow == fast

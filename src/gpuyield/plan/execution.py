@@ -6,7 +6,6 @@ in the order given, and one that has to wait does not hold up those behind it. N
 
 from __future__ import annotations
 
-import heapq
 from typing import Any, TypeAlias  # The same source runs compiled, which knows arrays by their type alone.
 
 import numpy as np
@@ -47,21 +46,23 @@ def ends_in(
     pieces, resources = demand.shape
     ends = np.full(pieces, FAR, dtype=np.int64)
     held = np.zeros(resources, dtype=np.int64)
-    running = [(np.int64(0), np.int64(0)) for _ in range(0)]
+    ending = np.empty(pieces, dtype=np.int64)
+    runs = 0
     waiting = np.empty(pieces, dtype=np.int64)
     waits = following = step = 0
     while following < pieces or waits > 0:
         now = starts[following] if following < pieces else FAR
-        if len(running) > 0:
-            now = min(now, running[0][0])
+        if runs > 0:
+            now = min(now, ends[ending[0]])
         if waits > 0 and step + 1 < len(step_times):
             now = min(now, step_times[step + 1])
         if now == FAR:
             break
         while step + 1 < len(step_times) and step_times[step + 1] <= now:
             step += 1
-        while len(running) > 0 and running[0][0] <= now:
-            take(held, demand, heapq.heappop(running)[1], -1)
+        while runs > 0 and ends[ending[0]] <= now:
+            runs = first_out(ending, ends, runs)
+            take(held, demand, ending[runs], -1)
         while following < pieces and starts[following] <= now:
             waiting[waits] = following
             waits += 1
@@ -73,12 +74,39 @@ def ends_in(
             if ready and has_room(demand, piece, held, step_amounts, step):
                 take(held, demand, piece, 1)
                 ends[piece] = now + lengths[piece]
-                heapq.heappush(running, (ends[piece], piece))
+                runs = last_in(ending, ends, runs, piece)
             else:
                 waiting[kept] = piece
                 kept += 1
         waits = kept
     return ends
+
+
+def last_in(heap: Ints, key: Ints, size: int, item: Any) -> int:
+    """Put an item into a binary heap of items by key, least first; how many it holds then."""
+    at = size
+    while at > 0 and key[heap[(at - 1) // 2]] > key[item]:
+        heap[at] = heap[(at - 1) // 2]
+        at = (at - 1) // 2
+    heap[at] = item
+    return size + 1
+
+
+def first_out(heap: Ints, key: Ints, size: int) -> int:
+    """Take the least item out of the heap, to the place behind it; how many it holds then."""
+    least, item, left = heap[0], heap[size - 1], size - 1
+    at = 0
+    while 2 * at + 1 < left:
+        child = 2 * at + 1
+        if child + 1 < left and key[heap[child + 1]] < key[heap[child]]:
+            child += 1
+        if key[heap[child]] >= key[item]:
+            break
+        heap[at] = heap[child]
+        at = child
+    heap[at] = item
+    heap[left] = least
+    return left
 
 
 def have_ended(now: int, ends: Ints, before: Ints, low: int, high: int) -> bool:
@@ -104,5 +132,5 @@ def take(held: Ints, demand: Ints, piece: Any, sign: int) -> None:
         held[resource] += sign * demand[piece, resource]
 
 
-EXECUTION = (have_ended, has_room, take, ends_in, late_in)
+EXECUTION = (last_in, first_out, have_ended, has_room, take, ends_in, late_in)
 """The functions, each behind those that it calls."""

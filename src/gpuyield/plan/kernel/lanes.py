@@ -29,8 +29,10 @@ Lane: TypeAlias = dict[str, Callable[..., Any]]
 SOURCES: tuple[Any, ...] = (*FIT, *SERIAL, *LEVELS, *REPAIR, *TARIFF, *EXECUTION)
 """Every function of the kernel, behind those that it calls."""
 
-ENTRIES = frozenset({"serial", "sweep", "repair", "link_all", "hold_all", "relieve", "follow", "sell", "least_costs"})
-"""Those that are called from outside."""
+ENTRIES = frozenset(
+    {"serial", "sweep", "repair", "link_all", "hold_all", "relieve", "follow", "sell", "least_costs", "late_in"}
+)
+"""Those that are called from outside; compiled, the others cannot be."""
 
 _log = logging.getLogger(__name__)
 _kept: list[Path] = []
