@@ -37,6 +37,8 @@ from gpuyield.plan.windows import Windows, windows_of
 BOTH_CHOICES = (Manner(ShapeChoice.SLOWEST), Manner(ShapeChoice.EARLIEST))
 SETTLED_TASKS = 60
 """Beyond so many jobs with a deadline the exact lane is not tried."""
+FEW_TASKS = 14
+"""So many are settled by trying orders; of more only what is soon settled, before learning from dead ends."""
 SETTLE_WORK = 40_000
 QUICK_WORK = 5_000
 """What the exact lane may spend on one of many variants of a problem."""
@@ -218,7 +220,9 @@ def find_plan(
     tasks = bound_tasks(case.board, case.windows)
     if len(tasks) > SETTLED_TASKS:
         return _learned(case, tasks, budget, work, hint) if len(tasks) <= most else Finding(None)
-    found = settled(case, case.windows, tasks, budget, work)
+    paused = any(case.board.tasks[at].job.restart_ms is not None for at in tasks)
+    quick = work if paused or len(tasks) <= FEW_TASKS else min(work, QUICK_WORK)
+    found = settled(case, case.windows, tasks, budget, quick)
     if found.answer is Answer.PLAN:
         return Finding(complete(case, found.placed))
     if found.answer is Answer.OPEN:

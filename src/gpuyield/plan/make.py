@@ -30,16 +30,16 @@ from gpuyield.plan.fewest import PLENTY, fewest, peak_of
 from gpuyield.plan.impossible import chain_heads
 from gpuyield.plan.improve import squeaky_wheel
 from gpuyield.plan.large import improved, is_large
+from gpuyield.plan.makespan import Shortest, bounded, makespan_objective, shortest
 from gpuyield.plan.neighbours import replaced_nearby
 from gpuyield.plan.objective import (
     chosen_resource,
-    makespan_objective,
     on_time_objective,
     on_time_shares,
     priced,
     run_costs,
-    shorten,
     unlimited,
+    unmeetable,
 )
 from gpuyield.plan.profile import NEVER
 from gpuyield.plan.relax import relaxations
@@ -111,6 +111,7 @@ class _Maker:
         self.costs = None
         if problem.objective is PlanObjective.CHEAPEST:
             self.costs = run_costs(self.given, prices or {})
+        self.shortest: Shortest | None = None
         self.solver = Solver(self.case, seed, budget)
         self.start = None if start_from is None else self._schedule(start_from)
 
@@ -120,6 +121,8 @@ class _Maker:
         self._adopt(known, needs)
         if not meets_all(self.case.board, known.schedule):
             needs = self._make_best_of(known, needs)
+            if known.certificate is None and is_large(self.case) and not meets_all(self.case.board, known.schedule):
+                known.certificate = unmeetable(self.case, known.schedule, self.budget)
         objective = self._objective(known, needs)
         status = self._status(known, objective)
         relaxed: list[Relaxation] = []
@@ -217,8 +220,10 @@ class _Maker:
     def _polished(self, known: _Known) -> _Known:
         """All deadlines are met: now the objective."""
         if self.problem.objective is PlanObjective.MAKESPAN:
-            known.schedule = shorten(self.case, known.schedule, self.budget)
-            known.schedule = self.solver.makespan(known.schedule, self._merit)
+            self.shortest = shortest(
+                self.case, known.schedule, self.budget, lambda best: self.solver.makespan(best, self._merit)
+            )
+            known.schedule = self.shortest.schedule
         elif any(
             task.due_ms is not None and one is not None and one.end_ms > task.due_ms
             for task, one in zip(self.case.board.tasks, known.schedule.placed, strict=True)
@@ -315,7 +320,9 @@ class _Maker:
             case PlanObjective.ON_TIME:
                 return self._proven_on_time(on_time_objective(self.case, known.schedule), known)
             case PlanObjective.MAKESPAN:
-                return makespan_objective(self.case, known.schedule, self.budget)
+                return makespan_objective(
+                    known.schedule, self.shortest or bounded(self.case, known.schedule, self.budget)
+                )
             case PlanObjective.CHEAPEST:
                 full = meets_all(self.case.board, known.schedule) and not known.schedule.missing()
                 bound = least_cost(self.case, self.costs or {}) if full else None

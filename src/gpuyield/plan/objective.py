@@ -12,16 +12,12 @@ from gpuyield.errors import PlanError
 from gpuyield.model.plan import Certificate, ObjectiveValue, OnTime
 from gpuyield.plan.board import Board, gpus_of
 from gpuyield.plan.budget import Budget
-from gpuyield.plan.case import LEARN_TASKS, Case, find_plan, prove, rule_schedules
+from gpuyield.plan.case import Case
 from gpuyield.plan.impossible import on_time_alone
-from gpuyield.plan.kernel.pricing import on_time_buyers, price_bound
-from gpuyield.plan.overload import forced_jobs, tightest
+from gpuyield.plan.kernel.pricing import hard_buyers, on_time_buyers, price_bound
 from gpuyield.plan.profile import constant
-from gpuyield.plan.schedule import Manner, Schedule, ShapeChoice, meets_all
+from gpuyield.plan.schedule import Schedule
 from gpuyield.units import HOUR_MS
-
-MAKESPAN_TASKS = 40
-"""Beyond so many jobs makespan is not closed by the exact lane."""
 
 
 def on_time_shares(board: Board, schedule: Schedule) -> OnTime:
@@ -88,72 +84,11 @@ def priced(case: Case, objective: ObjectiveValue, schedule: Schedule, budget: Bu
     return replace(objective, bound=found.weight / total, certificate=found.certificate)
 
 
-def shorten(case: Case, best: Schedule, budget: Budget) -> Schedule:
-    """A schedule of all jobs that ends earlier, where one is found; hard deadlines stay met."""
-    if best.missing() or not meets_all(case.board, best):
-        return best
-    for manner in (Manner(ShapeChoice.EARLIEST), Manner()):
-        for schedule in rule_schedules(case, budget, (manner,)):
-            if schedule.missing() or not meets_all(case.board, schedule):
-                continue
-            if schedule.end_ms() < best.end_ms():
-                best = schedule
-    while len(case.board.tasks) <= MAKESPAN_TASKS and best.end_ms() > 1:
-        earlier = ended_by(case, best.end_ms() - 1)
-        if earlier.impossible:
-            break
-        found = find_plan(earlier, budget).schedule
-        if found is None or found.missing():
-            break
-        by_id = {task.job.id: one for task, one in zip(earlier.board.tasks, found.placed, strict=True)}
-        best = Schedule([by_id[task.job.id] for task in case.board.tasks])
-    return best
-
-
-def ended_by(case: Case, end_ms: int) -> Case:
-    """The same where every job must end by an instant."""
-    jobs = tuple(
-        replace(job, deadline_ms=end_ms if job.deadline_ms is None else min(job.deadline_ms, end_ms))
-        for job in case.problem.jobs
-    )
-    return Case.of(replace(case.problem, jobs=jobs))
-
-
-def makespan_objective(case: Case, schedule: Schedule, budget: Budget) -> ObjectiveValue:
-    """The last end in seconds; its bound is the latest instant for which a certificate says: not all by then."""
-    value = schedule.end_ms()
-    bound, certificate = 0, None
-    if value and not schedule.missing():
-        bound, certificate = _makespan_bound(case, value, budget)
-    return ObjectiveValue(
-        name="makespan", value=Fraction(value, 1000), bound=Fraction(bound, 1000), certificate=certificate
-    )
-
-
-def _makespan_bound(case: Case, value: int, budget: Budget) -> tuple[int, Certificate | None]:
-    """Halve for the latest end that an interval (or a job alone) rules out; then ask the exact lane for the rest."""
-    low, high = 0, value
-    while high - low > 1 and budget.spend(len(case.board.tasks)):
-        middle = (low + high) // 2
-        if _ruled_out(ended_by(case, middle - 1)):
-            low = middle
-        else:
-            high = middle
-    certificate = prove(ended_by(case, low - 1), budget) if low else None
-    if low < value and len(case.board.tasks) <= LEARN_TASKS:
-        proof = prove(ended_by(case, value - 1), budget)
-        if proof is not None:
-            return value, proof
-    return (low, certificate) if certificate is not None else (0, None)
-
-
-def _ruled_out(case: Case) -> bool:
-    if case.hard_impossible:
-        return True
-    return any(
-        tightest(forced_jobs(case.board, case.windows, resource), case.steps[resource]) is not None
-        for resource in range(len(case.board.resources))
-    )
+def unmeetable(case: Case, schedule: Schedule, budget: Budget) -> Certificate | None:
+    """Prices that show that not all hard deadlines can be met; None where none were found."""
+    buyers = hard_buyers(case)
+    found = price_bound(case, buyers, schedule, Fraction(len(buyers) - 1), budget)
+    return found.certificate if found is not None and found.weight < len(buyers) else None
 
 
 def run_costs(case: Case, prices: Mapping[str, Decimal]) -> dict[tuple[int, int], Fraction]:

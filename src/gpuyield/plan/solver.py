@@ -67,7 +67,7 @@ class Solver:
     def _ask(self, question: Question, best: Schedule) -> Word:
         if len(self.case.board.tasks) <= FEW_TASKS:
             return Word()
-        share = self.budget.share(min(ASK_WORK, self.budget.left // 2))
+        share = self.budget.share(min(max(ASK_WORK, self.budget.left // 5), self.budget.left // 2))
         word = ask(self.case, question, best, share, seed=self.seed)
         self.budget.settle(share)
         return word
