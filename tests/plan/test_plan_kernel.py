@@ -20,6 +20,7 @@ from gpuyield.plan.kernel.grid import Grid, grid_of
 from gpuyield.plan.kernel.lanes import Lane, compiled, plain
 from gpuyield.plan.kernel.pricing import on_time_buyers, price_bound
 from gpuyield.plan.kernel.search import Answer, Search
+from gpuyield.plan.objective import unmeetable
 from gpuyield.plan.schedule import Schedule
 from gpuyield.verify import check
 from plan.crowd import crowded, overfull, weight_on_time
@@ -175,6 +176,29 @@ def test_a_large_plan_ends_soon_after_somebody_says_stop() -> None:
 
     assert plan.stopped_because is StoppedBecause.TIME
     assert next(looks) < 1_000
+
+
+def test_prices_prove_that_not_all_deadlines_can_be_met() -> None:
+    problem = crowded(400, 2, gpus=16, load=1.1)
+    case = Case.of(problem)
+    plan = make_plan(problem, work=30_000)
+
+    prices = unmeetable(case, _by_rules(case, compiled()), Budget(100_000))
+
+    document = {**plan_document(problem, plan), "certificate": prices}
+    assert prices is not None
+    assert Fraction(prices["bound"]) < len(problem.jobs)
+    assert check(document, canonical_bytes(plan_inputs(problem))).refused == ()
+
+
+def test_a_large_plan_without_any_time_is_still_a_plan() -> None:
+    problem = crowded(400, gpus=16)
+
+    plan = make_plan(problem, should_stop=lambda: True)
+
+    report = check(plan_document(problem, plan), canonical_bytes(plan_inputs(problem)))
+    assert report.refused == ()
+    assert any(one.run is not None for one in plan.jobs)
 
 
 def _by_rules(case: Case, lane: Lane) -> Schedule:

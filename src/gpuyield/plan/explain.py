@@ -132,6 +132,9 @@ def _why_infeasible(case: Case, certificate: Certificate, clock: Clock) -> list[
             span = f"between {clock.say(certificate['from_ms'])} and {clock.say(certificate['to_ms'])}"
             too_long = f"one after the other they take longer than there is {span}"
             return [f"{named(names)} are too wide to run side by side, and {too_long}."]
+        case "prices":
+            most = f"no more than {certificate['bound']} of the jobs with a deadline can meet it"
+            return [f"Whatever the order, {most} (prices of GPU time prove it)."]
         case "search":
             proof = f"a proof of {len(certificate['branches'])} steps that verify replays"
             return [f"Every order of these jobs was tried, and none meets all deadlines ({proof})."]

@@ -39,9 +39,13 @@ def large_schedules(case: Case, budget: Budget, manners: Sequence[Manner]) -> It
         grid = _grid(case, manner)
         search = Search(grid, 0, budget)
         table = _overrunning(grid) if manner.overrun else None
-        for order in search.orders():
+        for turn, order in enumerate(search.orders()):
             found = search.serial(
-                order, by_end=manner.choice is ShapeChoice.EARLIEST, strict=manner.all_or_nothing, table=table
+                order,
+                by_end=manner.choice is ShapeChoice.EARLIEST,
+                strict=manner.all_or_nothing,
+                table=table,
+                whole=not turn and not number and not manner.all_or_nothing,
             )
             if found is not None:
                 yield _schedule(grid, found)
@@ -87,7 +91,7 @@ def levelled_on(case: Case, resource: int, floor: int, seed: int, budget: Budget
     answer = Answer(runs, room)
     search.lane["hold_all"](search.table, room, runs, grid.free)
     rest = search.sorted(search.table.timely)
-    search.extend(answer, rest[runs.modes[rest] < 0])
+    search.extend(answer, rest[runs.modes[rest] < 0], whole=True)
     schedule = _schedule(grid, answer)
     return None if schedule.missing() else schedule
 
@@ -102,7 +106,7 @@ def behind_all(case: Case, best: Schedule, budget: Budget) -> Schedule | None:
     answer = Answer(runs, grid.open_room())
     search.lane["hold_all"](search.table, answer.room, runs, grid.free)
     rest = search.sorted(search.table.timely)
-    search.extend(answer, rest[runs.modes[rest] < 0], by_end=True, table=_overrunning(grid))
+    search.extend(answer, rest[runs.modes[rest] < 0], by_end=True, table=_overrunning(grid), whole=True)
     schedule = grid.schedule(answer.runs)
     return None if schedule.missing() else schedule
 

@@ -178,7 +178,7 @@ class Congestion:
             search.lane["follow"](search.table, room, runs, free)
         answer = Answer(runs, room)
         rest = search.sorted(search.table.timely)
-        search.extend(answer, rest[runs.modes[rest] < 0])
+        search.extend(answer, rest[runs.modes[rest] < 0], whole=True)
         return answer
 
 

@@ -103,19 +103,33 @@ class Search:
         yield self.sorted(table.heads)
 
     def serial(
-        self, order: Ints, *, by_end: bool = False, strict: bool = False, table: Table | None = None
+        self,
+        order: Ints,
+        *,
+        by_end: bool = False,
+        strict: bool = False,
+        table: Table | None = None,
+        whole: bool = False,
     ) -> Answer | None:
-        """One pass; None where `strict` and a deadline is missed, or the budget is spent."""
+        """One pass; None where `strict` and a deadline is missed, or the budget is spent and it need not be `whole`."""
         answer = Answer(self.grid.runs(), self.grid.open_room())
-        return answer if self.extend(answer, order, by_end=by_end, strict=strict, table=table) else None
+        done = self.extend(answer, order, by_end=by_end, strict=strict, table=table, whole=whole)
+        return answer if done else None
 
     def extend(
-        self, answer: Answer, order: Ints, *, by_end: bool = False, strict: bool = False, table: Table | None = None
+        self,
+        answer: Answer,
+        order: Ints,
+        *,
+        by_end: bool = False,
+        strict: bool = False,
+        table: Table | None = None,
+        whole: bool = False,
     ) -> bool:
         """Place more jobs; whether all were looked at."""
         for at in range(0, len(order), BATCH):
             part = order[at : at + BATCH]
-            if not self.spend(len(part)) and at:
+            if not self.spend(len(part)) and not whole:
                 return False
             looked = self.lane["serial"](table or self.table, answer.room, answer.runs, part, by_end, strict)
             if looked < len(part):
@@ -144,7 +158,7 @@ class Search:
         best: tuple[Score, Answer] | None = None
         for by_end in (False, True) if several else (False,):
             for order in self.orders():
-                found = self.serial(order, by_end=by_end)
+                found = self.serial(order, by_end=by_end, whole=best is None)
                 if found is None:
                     break
                 score = self.score(found.runs)
