@@ -80,6 +80,7 @@ def server(
     slots: Whole = 16,
     step: str = "10ms",
     prompt_token: str | None = None,
+    sequence: str | None = None,
     tokens: Whole = 32,
     spread: str = "0",
     fault: tuple[str, ...] = (),
@@ -100,6 +101,8 @@ def server(
         Time of one token.
     prompt_token:
         Time to read one word of a prompt (default: none).
+    sequence:
+        Time that each running request adds to a step: continuous batching instead of slots alone (default: none).
     tokens:
         Tokens of an answer where the request sets no limit.
     spread:
@@ -121,6 +124,7 @@ def server(
         slots=slots,
         step=step,
         prompt_token=prompt_token,
+        sequence=sequence,
         tokens=tokens,
         spread=spread,
         faults=fault,

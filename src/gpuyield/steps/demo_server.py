@@ -30,6 +30,7 @@ def serve_double(
     slots: int,
     step: str,
     prompt_token: str | None,
+    sequence: str | None,
     tokens: int,
     spread: str,
     faults: Sequence[str],
@@ -58,15 +59,12 @@ def serve_double(
         asyncio.run(_run(double, _between(port, 0, 65_535, "--port"), ready))
     if log is not None:
         write(log, "".join(json.dumps(asdict(row)) + "\n" for row in double.log).encode())
-    engine = settings.engine
-    busiest_s = engine.step_s * engine.output_tokens
     return Answer(
         document={
             "schema": schema_name("demo-server"),
             "model": model,
             "requests": len(double.log),
             "finished": double.counted.finished,
-            "full_rps": engine.slots / busiest_s,
             "log": None if log is None else str(log),
         },
         headline=(f"{len(double.log)} requests came, {double.counted.finished} were answered to their end.",),
@@ -116,6 +114,10 @@ async def _run(double: Double, port: int, ready: Callable[[str], None]) -> None:
     ready(f"A model-server double answers at http://127.0.0.1:{bound}/v1. Ctrl-C ends it.")
     await ended.wait()
     await double.stop()
+
+
+def _seconds(text: str | None, option: str) -> float:
+    return 0.0 if text is None else parse_latency_us(text, label=option) / 1e6
 
 
 def _between(value: int, least: int, most: int, option: str) -> int:

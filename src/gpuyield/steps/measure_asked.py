@@ -85,9 +85,16 @@ class Asked:
 
     @property
     def lag_limit_s(self) -> float:
-        """How late the sender may be: a twentieth of the strictest latency limit."""
-        limits = [one.at_most_us for one in self.objectives if one.at_most_us is not None]
-        return 0.05 * min(limits) / 1e6 if limits else 0.05
+        """How late the sender may be: a twentieth of the strictest latency limit.
+
+        A time per token spreads an error at the ends of an answer over its tokens: there it is half of the limit.
+        """
+        limits = [
+            one.at_most_us / 1e6 * (0.5 if one.metric is Metric.TPOT else 0.05)
+            for one in self.objectives
+            if one.at_most_us is not None
+        ]
+        return min(limits, default=0.05)
 
 
 class _Collected:
