@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gpuyield.plan.board import Mode
 from gpuyield.plan.profile import NEVER
@@ -59,17 +61,30 @@ class Live:
         for resource, amount in () if one is None else one.mode.demand:
             self.demand[at, resource] = amount
 
-    def movable(self, from_ms: int, to_ms: int, resource: int, *, may_be_frozen: bool = False) -> list[str]:
-        """Jobs that hold a resource in a span and may be moved, those with the latest end that is still good first."""
+    def movable(
+        self, from_ms: int, to_ms: int, resource: int, *, may_be_frozen: bool = False, leads_nobody: bool = False
+    ) -> str | None:
+        """Of the jobs that hold a resource in a span and may be moved, that which could end latest and be in time."""
         held = (self.starts < to_ms) & (self.ends > from_ms) & (self.demand[:, resource] > 0)
-        may = (self.starts > self.now) & (~self.frozen | may_be_frozen)
-        found = [self.names[int(at)] for at in np.flatnonzero(held & may)]
-        found = [name for name in found if self.tasks[name].fixed_ms is None]
-        return sorted(found, key=lambda name: (-self.spare(name), name))
+        may = (self.starts > self.now) & ~self._fixed & (~self.frozen | may_be_frozen)
+        found = np.flatnonzero(held & may & ~self._leads if leads_nobody else held & may)
+        if not len(found):
+            return None
+        spare = self._wanted[found] - self.ends[found]
+        return min(self.names[int(at)] for at in found[spare == spare.max()])
 
-    def spare(self, name: str) -> int:
-        """How much later a job could end and still be in time."""
-        return self.wanted(name) - self.placed[name].end_ms
+    @cached_property
+    def _wanted(self) -> NDArray[np.int64]:
+        return np.array([self.wanted(name) for name in self.names], dtype=np.int64)
+
+    @cached_property
+    def _fixed(self) -> NDArray[np.bool_]:
+        return np.array([task.fixed_ms is not None for task in self.tasks.values()], dtype=np.bool_)
+
+    @cached_property
+    def _leads(self) -> NDArray[np.bool_]:
+        """Who is waited for."""
+        return np.array([name in self.behind for name in self.names], dtype=np.bool_)
 
     def wanted(self, name: str) -> int:
         """The end at which a job is in time (`NEVER`: it has none)."""

@@ -134,7 +134,7 @@ class _Replan:
             if short is None:
                 return gone
             at_ms = times[short]
-            name = next(iter(self.live.movable(at_ms, at_ms + 1, resource, may_be_frozen=may_be_frozen)), None)
+            name = self.live.movable(at_ms, at_ms + 1, resource, may_be_frozen=may_be_frozen)
             if name is None:
                 first = short + 1
                 continue
@@ -247,13 +247,13 @@ class _Replan:
         before = self._weight_on_time(name)
         moved: dict[str, Placement] = {}
         while (short := self.live.shortage(wish)) is not None:
-            able = [one for one in self.live.movable(*short) if not self.live.behind.get(one)]
-            if not able or len(moved) >= MOST_MOVED or not self.budget.spend(1):
+            able = self.live.movable(*short, leads_nobody=True)
+            if able is None or len(moved) >= MOST_MOVED or not self.budget.spend(1):
                 self._undo(moved)
                 return False
-            moved[able[0]] = self.live.placed[able[0]]
-            before += self._weight_on_time(able[0])
-            self.live.take_out(able[0])
+            moved[able] = self.live.placed[able]
+            before += self._weight_on_time(able)
+            self.live.take_out(able)
         self.live.put(name, wish)
         for one in self._in_turn(list(moved)):
             found = self._earliest(one) if self.budget.spend(1) else None
