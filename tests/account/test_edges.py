@@ -173,3 +173,27 @@ def test_what_is_held_when_reading_ends_may_have_ended_since_its_last_sample(tmp
 
     assert _bounds(found, GpuClass.NO_DEMAND) == (0, 0, MINUTE_MS + 1_000)
     assert found.waterfall.leaf(GpuClass.NO_DEMAND).evidence == "measured"
+
+
+def test_an_active_mig_card_that_perhaps_nobody_holds_may_be_bypassed(tmp_path: Path) -> None:
+    seen = Observations()
+    resources = {"nvidia_com_gpu": 0, "nvidia_com_mig_3g_40gb": 2}
+    seen.node("node-a", WINDOW, resources=resources, labels={"gpu.count": "1", "gpu.product": "NVIDIA-H100"})
+    seen.activity("GPU-1", [(WINDOW.from_ms, WINDOW.to_ms, 0.5)], instance="0", profile="3g.40gb")
+
+    found = _account(seen, tmp_path)
+
+    assert _bounds(found, GpuClass.NO_DEMAND) == (0, 2 * HOUR_MS, 2 * HOUR_MS)
+    assert _bounds(found, GpuClass.BYPASSED) == (0, 0, 2 * HOUR_MS)
+
+
+def test_a_free_card_that_is_not_sampled_may_be_bypassed(tmp_path: Path) -> None:
+    seen = _cluster()
+    seen.activity("GPU-1", [(at("10:00"), at("10:30"), 0.0), (at("11:30"), at("12:00"), 0.0)])
+
+    found = _account(seen, tmp_path)
+
+    lowest, gpu_ms, highest = _bounds(found, GpuClass.BYPASSED)
+    # From the last sample before the gap to the first one after it, and since the very last.
+    assert (lowest, gpu_ms) == (0, 0)
+    assert highest == HOUR_MS + 2 * MINUTE_MS

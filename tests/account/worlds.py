@@ -462,9 +462,8 @@ def _idle(pod: TruePod, node: TrueNode, slot: Slot, idle_after_ms: int) -> list[
 def _true_step(node: TrueNode, pods: Sequence[TruePod], low: int, high: int, idle: Any, found: Counter[Any]) -> None:
     hour, length = low - low % HOUR_MS, high - low
     taken = 0
-    for pod in pods:
-        if not pod.from_ms <= low < pod.to_ms:
-            continue
+    holders = [pod for pod in pods if pod.from_ms <= low < pod.to_ms]
+    for pod in holders:
         for at in pod.slots:
             taken += 1
             value = node.slots[at].value(low)
@@ -482,4 +481,8 @@ def _true_step(node: TrueNode, pods: Sequence[TruePod], low: int, high: int, idl
     down = _within(node.not_ready, low) or _within(node.cordoned, low)
     unavailable = free if down else min(free, 1 if _within(node.unhealthy, low) else 0)
     found[None, hour, "unavailable"] += unavailable * length
-    found[None, hour, "unallocated"] += (free - unavailable) * length
+    idle_slots = [slot for at, slot in enumerate(node.slots) if not any(at in pod.slots for pod in holders)]
+    active = sum(slot.value(low) >= THRESHOLD for slot in idle_slots)
+    bypassed = min(free - unavailable, active)
+    found[None, hour, "bypassed"] += bypassed * length
+    found[None, hour, "unallocated"] += (free - unavailable - bypassed) * length

@@ -22,7 +22,7 @@ def whole_cluster(times_ms: Sequence[int], job_times_ms: Sequence[int]) -> list[
         steady("kube_node_labels", 1, times_ms, node="node-a", label_nvidia_com_gpu_product="NVIDIA-H100-80GB-HBM3"),
         *_pod(times_ms, CHAT, "ReplicaSet", "chat-7d9f6c5b8", times_ms[0] // 1000, {"label_app": "chat"}),
         steady("kube_replicaset_owner", 1, times_ms, **_owned("replicaset", CHAT, "Deployment", "chat")),
-        *_pod([*job_times_ms, *after], NIGHTLY, "Job", "nightly-28841100", begin_s, {"label_job": "nightly"}),
+        *_pod(job_times_ms, NIGHTLY, "Job", "nightly-28841100", begin_s, {"label_job": "nightly"}, after=after),
         steady("kube_pod_completion_time", end_s, after or [times_ms[-1]], **NIGHTLY),
         *_job([*job_times_ms, *after], begin_s, end_s, after),
         card(((at, 60.0) for at in times_ms), **CARD, pod=CHAT["pod"], namespace="support"),
@@ -70,12 +70,22 @@ def twice(made: Sequence[Series], name: str) -> list[Series]:
 
 
 def _pod(
-    times_ms: Sequence[int], its: dict[str, str], kind: str, owner: str, begin_s: int, labels: dict[str, str]
+    runs_ms: Sequence[int],
+    its: dict[str, str],
+    kind: str,
+    owner: str,
+    begin_s: int,
+    labels: dict[str, str],
+    after: Sequence[int] = (),
 ) -> list[Series]:
+    """A pod that runs, and is listed `after` it succeeded."""
     request = {"container": "main", "node": "node-a", "resource": "nvidia_com_gpu", "unit": "integer"}
+    times_ms = [*runs_ms, *after]
+    phase = {"__name__": "kube_pod_status_phase", **its}
     return [
         steady("kube_pod_container_resource_requests", 1, times_ms, **its, **request),
-        steady("kube_pod_status_phase", 1, times_ms, **its, phase="Running"),
+        series({**phase, "phase": "Running"}, [(at, float(at in runs_ms)) for at in times_ms]),
+        series({**phase, "phase": "Succeeded"}, [(at, float(at not in runs_ms)) for at in times_ms]),
         steady("kube_pod_created", begin_s, times_ms, **its),
         steady("kube_pod_status_scheduled_time", begin_s, times_ms, **its),
         steady("kube_pod_container_state_started", begin_s, times_ms, **its, container="main"),

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from gpuyield.account.activity import PPB, Devices, read_devices
 from gpuyield.account.ends import with_settled_ends
 from gpuyield.account.facts import runs_by_kind
-from gpuyield.account.free import FreeSteps, blocked_cards, bypassed_windows, free_steps, free_time
+from gpuyield.account.free import FreeSteps, blocked_cards, bypassed_windows, free_steps, free_time, perhaps_bypassed
 from gpuyield.account.gathering import CellRows
 from gpuyield.account.lookback import began_earlier
 from gpuyield.account.nodes import Nodes, NodeState, node_states
@@ -91,6 +91,7 @@ def account(
     found.idle = began_earlier(ledger, found.idle, days, rules)
     steps = free_steps(nodes, tracks.tracks)
     found.take_free(tracks, pods, steps)
+    found.slack.take_perhaps_bypassed(perhaps_bypassed(tracks, nodes, devices, int(rules.activity_threshold * PPB)))
     found.slack.take_nodes()
     found.slack.take_pods(pods)
     return Accounting(
@@ -232,7 +233,7 @@ class _Gathered:
                 node,
                 states,
                 by_node.get(node, []),
-                bypassed=[one.window for one in bypassed.get(node, [])],
+                bypassed=bypassed[node].active if node in bypassed else (),
                 blocked=blocked,
                 cuts=self._cuts,
                 window=self._window,

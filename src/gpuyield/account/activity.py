@@ -25,6 +25,7 @@ from gpuyield.units import DAY_MS, MINUTE_MS, Window, day_name, parse_instant
 PPB = 1_000_000_000
 UNKNOWN_PPB = -1
 _BEST_FIRST = tuple(Activity)
+_MEASURES = frozenset(one.value for one in Activity)
 
 
 class DeviceKey(NamedTuple):
@@ -121,7 +122,7 @@ class _Catalogue:
         for date, number, *texts in zip(*columns, strict=True):
             labels = dict(zip(names, texts, strict=True))
             self.labels[number] = labels
-            if labels["metric"] not in {one.value for one in Activity}:
+            if labels["metric"] not in _MEASURES:
                 continue
             key = DeviceKey(labels["card"], labels["instance"])
             if key.instance:

@@ -9,16 +9,17 @@ that their queue holds back are blocked by quota; the rest has no demand. Free c
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from gpuyield.account.activity import PPB, Device, Devices
 from gpuyield.account.nodes import Nodes, NodeState
 from gpuyield.account.pods import Waiting
 from gpuyield.account.shares import Track
-from gpuyield.account.tracks import Free
+from gpuyield.account.tracks import Free, Tracks, without
 from gpuyield.model.cells import Ints
 from gpuyield.model.gpu import DeviceKind, device_kind
 from gpuyield.model.waterfall import GpuClass
@@ -58,39 +59,89 @@ class FreeSteps:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bypass:
-    """When a free card was active; the truth of each edge lies within its slack before it."""
+    """When free cards of a node were active: windows of different cards, which may overlap.
 
-    window: Window
-    from_slack_ms: int
-    to_slack_ms: int
+    `doubtful` are the parts of `active` in which a card may not have been; in `perhaps` one may have been as well.
+    """
+
+    active: tuple[Window, ...]
+    doubtful: tuple[Window, ...]
+    perhaps: tuple[Window, ...]
 
 
-def bypassed_windows(free: Sequence[Free], threshold_ppb: int) -> dict[str, list[Bypass]]:
-    """When a device without a holder was active, by node; windows of different cards may overlap."""
-    found: dict[str, list[Bypass]] = defaultdict(list)
+def bypassed_windows(free: Sequence[Free], threshold_ppb: int) -> dict[str, Bypass]:
+    """When devices without a holder were active, by node."""
+    found: dict[str, list[list[Window]]] = defaultdict(lambda: [[], [], []])
     for one in free:
-        device, window = one.device, one.window
-        low = max(0, int(np.searchsorted(device.start_ms, window.from_ms, side="right")) - 1)
-        high = int(np.searchsorted(device.start_ms, window.to_ms))
-        active = np.flatnonzero(device.ppb[low:high] >= threshold_ppb) + low
-        if one.after_hold:
-            # A sample taken while somebody still held the card says nothing of the time after.
-            active = active[device.start_ms[active] >= window.from_ms]
-        held = (Window(int(device.start_ms[at]), int(device.end_ms[at])).cut(window) for at in active.tolist())
-        spans = [span for span in held if span is not None]
-        for span in merge_windows(spans):
-            first, last = (
-                int(np.searchsorted(device.start_ms, at, side="right")) - 1 for at in (span.from_ms, span.to_ms - 1)
-            )
-            before_ms = int(device.start_ms[first] - device.start_ms[first - 1]) if first else 0
-            found[device.node].append(
-                Bypass(
-                    window=span,
-                    from_slack_ms=min(before_ms, span.from_ms - window.from_ms),
-                    to_slack_ms=span.to_ms - int(device.start_ms[last]),
-                )
-            )
+        for kept, windows in zip(found[one.device.node], _activity_of(one, threshold_ppb), strict=True):
+            kept += merge_windows(windows)
+    return {
+        node: Bypass(active=tuple(active), doubtful=tuple(doubtful), perhaps=tuple(perhaps))
+        for node, (active, doubtful, perhaps) in found.items()
+    }
+
+
+def _activity_of(one: Free, threshold_ppb: int) -> tuple[list[Window], list[Window], list[Window]]:
+    """When one free device was active, may then not have been, and may have been besides.
+
+    Between a hold and the first sample after it the activity is that sample's: a sample taken while somebody still
+    held the card says nothing of the time after. Likewise the last sample before a hold tells all until then.
+    """
+    device, window = one.device, one.window
+    low = max(0, int(np.searchsorted(device.start_ms, window.from_ms, side="right")) - 1)
+    high = int(np.searchsorted(device.start_ms, window.to_ms))
+    start, end = device.start_ms[low:high], device.end_ms[low:high]
+    ppb, least, most = device.ppb[low:high], device.lo_ppb[low:high].copy(), device.hi_ppb[low:high].copy()
+    if len(ppb) and device.held[high - 1] and end[-1] >= window.to_ms:
+        least[-1] = most[-1] = ppb[-1]
+    most[ppb < 0] = PPB
+    own = start >= window.from_ms if one.after_hold else np.ones(len(start), dtype=np.bool_)
+    if len(own) and not own[0]:
+        most[0] = ppb[1] if len(ppb) > 1 and ppb[1] >= 0 else PPB
+    active = (ppb >= threshold_ppb) & own
+    doubtful = active & (least < threshold_ppb)
+    perhaps = ~active & (most >= threshold_ppb)
+    spans = [
+        [
+            cut
+            for at in np.flatnonzero(chosen).tolist()
+            if (cut := Window(int(start[at]), int(end[at])).cut(window)) is not None
+        ]
+        for chosen in (active, doubtful, perhaps)
+    ]
+    if len(start) and start[0] <= window.from_ms and end[-1] >= window.to_ms and device.held[low : high - 1].all():
+        return spans[0], spans[1], spans[2]
+    sampled = merge_windows(
+        Window(low_ms, high_ms) for low_ms, high_ms in zip(start.tolist(), end.tolist(), strict=True)
+    )
+    return spans[0], spans[1], spans[2] + without([window], sampled)
+
+
+def perhaps_bypassed(tracks: Tracks, nodes: Nodes, devices: Devices, threshold_ppb: int) -> dict[str, list[Window]]:
+    """When a card was active of which nobody knows whether it had a holder, by node; a window for each card."""
+    known: dict[tuple[str, str], list[Window]] = defaultdict(list)
+    for track in tracks.tracks:
+        if track.device:
+            known[track.device.node, track.device.key.card].append(Window(track.from_ms, track.to_ms))
+    for one in tracks.free:
+        known[one.device.node, one.device.key.card].append(one.window)
+    found: dict[str, list[Window]] = defaultdict(list)
+    for node, on_node in devices.by_node().items():
+        life = merge_windows(Window(state.from_ms, state.to_ms) for state in nodes.states.get(node, ()))
+        for card in sorted({device.key.card for device in on_node}):
+            unclear = without(life, merge_windows(known[node, card]))
+            mine = [device for device in on_node if device.key.card == card] if unclear else []
+            active = merge_windows(window for device in mine for window in _active(device, unclear, threshold_ppb))
+            found[node] += [cut for one in active for span in unclear if (cut := one.cut(span))]
     return found
+
+
+def _active(device: Device, spans: Sequence[Window], threshold_ppb: int) -> Iterator[Window]:
+    for span in spans:
+        low = max(0, int(np.searchsorted(device.start_ms, span.from_ms, side="right")) - 1)
+        high = int(np.searchsorted(device.start_ms, span.to_ms))
+        for at in np.flatnonzero(device.hi_ppb[low:high] >= threshold_ppb) + low:
+            yield Window(int(device.start_ms[at]), int(device.end_ms[at]))
 
 
 def free_steps(nodes: Nodes, tracks: Sequence[Track]) -> dict[str, FreeSteps]:

@@ -375,7 +375,7 @@ def _life(known: _Facts, pod: str, nodes: Nodes, gap_limit_ms: int) -> _Life:
     created = known.first(RunKind.POD_CREATED, pod)
     wait_from = created if created is not None else seen_ms
     ended = _end(known, pod, active, nodes, gap_limit_ms)
-    if ended is None or wait_from is None or not known.nodes.get(pod):
+    if ended is None or not known.nodes.get(pod):
         wait = (
             Window(wait_from, ended[0].at_ms)
             if ended and wait_from is not None and wait_from < ended[0].at_ms
@@ -388,7 +388,7 @@ def _life(known: _Facts, pod: str, nodes: Nodes, gap_limit_ms: int) -> _Life:
     running = _running(known, pod, from_ms, to_ms, nodes)
     never = _Edge(to_ms, to_ms - _last_pending_ms(known, pod, from_ms, to_ms))
     return _Life(
-        wait=Window(wait_from, from_ms) if wait_from < from_ms else None,
+        wait=Window(wait_from, from_ms) if wait_from is not None and wait_from < from_ms else None,
         hold=Window(from_ms, to_ms) if from_ms < to_ms else None,
         running_ms=running.at_ms if running else None,
         bound=bound,
@@ -468,7 +468,8 @@ def _end(
 
 def _lived_on(known: _Facts, pod: str, active: Sequence[Fact]) -> bool:
     """Whether the pod was alive when its time of completion was printed: one of its containers had ended, not all."""
-    return any(fact.last_ms >= known.completion_shown_ms[pod] for fact in active)
+    has_phases = pod in known.phases
+    return has_phases and any(fact.last_ms >= known.completion_shown_ms[pod] for fact in active)
 
 
 def _started_too_early(known: _Facts, pod: str) -> bool:

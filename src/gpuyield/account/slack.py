@@ -5,7 +5,8 @@ Rows of no GPU time that widen `lo` and `hi` of a class; the figures themselves 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -30,7 +31,7 @@ class Slack:
         self._nodes = nodes
         self._window = window
         self._free: dict[str, FreeTime] = {}
-        self._bypassed: Mapping[str, Sequence[Bypass]] = {}
+        self._bypassed: Mapping[str, Bypass] = {}
         self._asked: Mapping[GpuClass, Sequence[Window]] = {}
 
     def take_free(self, found: FreeTime) -> None:
@@ -46,13 +47,24 @@ class Slack:
                     self._add(found.node, piece, gpu_class, hi=int(found.gpu_ms[at]))
                 self._add(found.node, piece, found.gpu_class[at], lo=-int(found.gpu_ms[at]))
 
-    def take_bypassed(self, bypassed: Mapping[str, Sequence[Bypass]]) -> None:
+    def take_bypassed(self, bypassed: Mapping[str, Bypass]) -> None:
         """When free cards were active."""
         self._bypassed = bypassed
         for node, found in bypassed.items():
-            for one in found:
-                self._moved(node, one.window.from_ms, one.from_slack_ms, 1, GpuClass.BYPASSED)
-                self._moved(node, one.window.to_ms, one.to_slack_ms, -1, GpuClass.BYPASSED)
+            for window in found.doubtful:
+                self._add(node, window, GpuClass.BYPASSED, lo=-1)
+                self._add(node, window, GpuClass.NO_DEMAND, hi=1)
+        self.take_perhaps_bypassed({node: found.perhaps for node, found in bypassed.items()})
+
+    def take_perhaps_bypassed(self, windows: Mapping[str, Sequence[Window]]) -> None:
+        """When cards were active that may have had no holder."""
+        for node, found in windows.items():
+            for window in found:
+                self._less_free(node, window, 1, but=GpuClass.BYPASSED)
+                found_free = self._free.get(node)
+                pieces = self._free_pieces(found_free, window) if found_free else ()
+                for piece in merge_windows(piece for _, piece in pieces):
+                    self._add(node, piece, GpuClass.BYPASSED, hi=1)
 
     def take_pods(self, pods: Pods) -> None:
         """When pods were bound, ran and ended, and devices that they may hold."""
@@ -125,7 +137,8 @@ class Slack:
 
     def _perhaps_there(self, node: str, span: Window, state: NodeState) -> None:
         """A node may have been there in a span, and as it comes or goes it may have taken no work."""
-        for gpu_class in sorted({_class_of_free(state), GpuClass.NO_DEMAND, GpuClass.UNAVAILABLE}):
+        classes = {_class_of_free(state), GpuClass.NO_DEMAND, GpuClass.BYPASSED, GpuClass.UNAVAILABLE}
+        for gpu_class in sorted(classes):
             self._add(node, span, gpu_class, hi=state.cards)
 
     def _changed(self, node: str, before: NodeState, after: NodeState) -> None:
@@ -141,13 +154,15 @@ class Slack:
         if least or most:
             self._add(node, span, GpuClass.UNAVAILABLE, lo=least, hi=most)
             self._add(node, span, GpuClass.NO_DEMAND, hi=-least)
+            if self._is_bypassed_near(node, span):
+                self._add(node, span, GpuClass.BYPASSED, hi=-least)
             self._less_free(node, span, most, but=GpuClass.UNAVAILABLE)
 
-    def _moved(self, node: str, at_ms: int, slack_ms: int, cards: int, gpu_class: GpuClass) -> None:
-        """Cards went from unallocated into a class (or, negative, out of it) at an instant or up to slack before."""
-        span = Window(at_ms - slack_ms, at_ms)
-        for one, change in ((gpu_class, cards), (GpuClass.NO_DEMAND, -cards)):
-            self._add(node, span, one, lo=min(0, change), hi=max(0, change))
+    def _is_bypassed_near(self, node: str, span: Window) -> bool:
+        """Whether a free card of a node was active, or may have been, in a span or right beside it."""
+        found = self._bypassed.get(node)
+        near = Window(span.from_ms - 1, span.to_ms + 1)
+        return found is not None and any(near.cut(one) for one in (*found.active, *found.perhaps))
 
     def _of_pod(self, holding: Holding, span: Window, gpu_class: GpuClass, devices: int) -> None:
         """So many devices of a class may have been a pod's in a span."""
@@ -155,16 +170,24 @@ class Slack:
 
     def _less_free(self, node: str, span: Window, cards: int, *, but: GpuClass | None = None) -> None:
         """So many cards that are taken to be free may not have been, whatever class they are in."""
-        inside = span.cut(self._window)
         found = self._free.get(node)
-        if inside is None or found is None or not cards:
+        if found is None or not cards:
+            return
+        for at, piece in self._free_pieces(found, span):
+            if found.gpu_class[at] is not but:
+                self._add(node, piece, found.gpu_class[at], lo=-cards, bounded=_is_doubtful(span))
+
+    def _free_pieces(self, found: FreeTime, span: Window) -> Iterator[tuple[int, Window]]:
+        """The rows of free time that meet a span, and the part of the span that each is about."""
+        inside = span.cut(self._window)
+        if inside is None:
             return
         low = int(np.searchsorted(found.to_ms, inside.from_ms, side="right"))
         high = int(np.searchsorted(found.from_ms, inside.to_ms))
         for at in range(low, high):
             piece = Window(int(found.from_ms[at]), int(found.to_ms[at])).cut(inside)
-            if piece and found.gpu_class[at] is not but:
-                self._add(node, piece, found.gpu_class[at], lo=-cards, bounded=_is_doubtful(span))
+            if piece:
+                yield at, piece
 
     def _held_less(self, holding: Holding, span: Window) -> None:
         """The devices of a pod may have been free."""
@@ -172,11 +195,8 @@ class Slack:
         classes = {_class_of_free(state) if state else GpuClass.NO_DEMAND}
         if state and state.broken:
             classes.add(GpuClass.UNAVAILABLE)
-        classes.update(gpu_class for gpu_class, asked in self._asked.items() if any(span.cut(one) for one in asked))
-        if any(
-            one.window.from_ms - one.from_slack_ms <= span.to_ms and span.from_ms <= one.window.to_ms
-            for one in self._bypassed.get(holding.node, ())
-        ):
+        classes.update(gpu_class for gpu_class, asked in self._asked.items() if _meets(asked, span))
+        if self._is_bypassed_near(holding.node, span):
             classes.add(GpuClass.BYPASSED)
         # What is held when reading ends is no doubt, until it is read on.
         doubtful = _is_doubtful(span) and holding.ending is not Ending.OPEN
@@ -208,6 +228,12 @@ class Slack:
             node=node,
             bounded=bounded,
         )
+
+
+def _meets(windows: Sequence[Window], span: Window) -> bool:
+    """Whether a span meets any of these windows, which are in order and apart."""
+    at = bisect_left(windows, span.to_ms, key=lambda one: one.from_ms) - 1
+    return at >= 0 and windows[at].to_ms > span.from_ms
 
 
 def _asked(waiting: Sequence[Waiting]) -> dict[GpuClass, list[Window]]:

@@ -201,7 +201,7 @@ class _Whole:
             ends = {one.to_ms for one in busy}
             found += [
                 Free(device=device, window=window, after_hold=window.from_ms in ends)
-                for window in _minus(lifetime, busy)
+                for window in without(lifetime, busy)
             ]
         return found
 
@@ -232,7 +232,8 @@ def _joined(pieces: Sequence[Track]) -> list[Track]:
     return joined
 
 
-def _minus(windows: Sequence[Window], taken: Sequence[Window]) -> list[Window]:
+def without(windows: Sequence[Window], taken: Sequence[Window]) -> list[Window]:
+    """What is left of windows outside of those that are taken; these are in order."""
     left = []
     for window in windows:
         at = window.from_ms
