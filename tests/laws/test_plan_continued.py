@@ -17,9 +17,10 @@ from gpuyield.model.plan import Plan, PlanStatus, Run
 from gpuyield.plan import make_plan, plan_document, plan_inputs
 from gpuyield.plan.continued import continue_plan
 from gpuyield.verify import check
+from plan.every_feature import prices_of, problem_of
 from plan.small import UNIT_MS, random_problem
 
-EXAMPLES = {"full": 1_000, "sample": 300}.get(os.environ.get("GPUYIELD_LAWS", ""), 60)
+EXAMPLES = {"full": 1_000, "sample": 300}.get(os.environ.get("GPUYIELD_LAWS", ""), 40)
 MET = (PlanStatus.FEASIBLE, PlanStatus.OPTIMAL)
 SCARCE = 1
 """Work with which no plan can be searched for: what is good is what was kept."""
@@ -78,6 +79,23 @@ def test_where_nothing_has_changed_only_jobs_without_a_deadline_move_and_only_fo
         loose = {job.id for job in problem.jobs if job.deadline_ms is None and job.due_ms is None}
         assert all(new[name] == run for name, run in old.items() if name not in loose)
         assert all(new[name].end_ms <= old[name].end_ms for name in loose & set(old))
+
+
+@law
+@given(seeds, st.integers(-1, 2), st.data())
+def test_plans_with_every_feature_can_be_continued(seed: int, more: int, data: st.DataObject) -> None:
+    problem = problem_of(seed)
+    prices = prices_of(problem)
+    before = make_plan(problem, prices=prices, advise=False, work=20_000)
+    changed = with_more(problem, more, data)
+
+    after = continue_plan(changed, runs_of(before), prices=prices, work=20_000)
+
+    document = json.loads(json.dumps(plan_document(changed, after, prices=prices)))
+    assert not check(document, canonical_bytes(plan_inputs(changed, prices=prices))).refused
+    old, new = runs_of(before), runs_of(after)
+    moved = {name for name in set(old) & set(new) if old[name] != new[name]}
+    assert {one.id for one in after.jobs if one.moved_because is not None} == moved
 
 
 def loosened(problem: Problem, how: str, data: st.DataObject) -> Problem:
