@@ -285,3 +285,18 @@ def test_added_jobs_may_wait_for_jobs_that_are_known_and_may_not_repeat_them() -
     assert [str(one) for one in caught.value.mistakes] == [
         'add.json:1:70: id "old" is there already. Give each job an id of its own.'
     ]
+
+
+def test_near_names_are_looked_for_only_for_the_first_of_many_unknown_predecessors(tmp_path: Path) -> None:
+    jobs = tmp_path / "jobs.jsonl"
+    jobs.write_text(
+        "\n".join(f'{{"id": "j{at}", "gpus": 1, "duration_s": 60, "after": ["k{at}"]}}' for at in range(2_000))
+    )
+
+    with pytest.raises(DeclarationError) as caught:
+        read_problem(jobs, gpus=4, now_ms=NOW_MS)
+
+    mistakes = caught.value.mistakes
+    assert mistakes[0].fix.startswith("Known: j1, j2")
+    assert mistakes[500].fix == "Name a job of this file."
+    assert mistakes[-1].what == "1,000 more mistakes."

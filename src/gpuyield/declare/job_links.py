@@ -11,6 +11,9 @@ from gpuyield.declare.values import did_you_mean
 from gpuyield.errors import Mistake
 from gpuyield.model.job import PlanJob
 
+_LOOKED_UP = 20
+"""For so many unknown predecessors the nearest name is looked for, which takes a look at all."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadJob:
@@ -42,13 +45,16 @@ def mistakes_between(jobs: Sequence[ReadJob], known_ids: Collection[str]) -> Ite
                 fix="Give each job an id of its own.",
             )
         first.setdefault(one.name, one.row)
+    looked_up = 0
     for one in jobs:
         for other in one.after:
             if other not in first and other not in known_ids:
+                others = [name for name in first if name != one.name] if looked_up < _LOOKED_UP else []
+                looked_up += 1
                 yield Mistake(
                     what=f'after names "{shown(other)}", which is no job here.',
                     where=one.row.where(("after",)),
-                    fix=did_you_mean(other, (name for name in first if name != one.name)),
+                    fix=did_you_mean(other, others) if others else "Name a job of this file.",
                 )
     waits = {one.name: [name for name in one.after if name in first] for one in jobs if one.name is not None}
     for cycle in _cycles(waits):
