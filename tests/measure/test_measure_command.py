@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -59,7 +60,9 @@ def test_without_apply_it_shows_target_rates_and_length_and_sends_nothing(
     assert "Nothing was sent." in done.out
     assert f"Load for {server.url}, model double: poisson arrivals, never more than 150 requests a second." in done.out
     assert "when a response takes 1 s" in done.out
-    assert "--max-rate 150 --apply" in done.out
+    assert f"gpuyield measure --url {server.url} --model double --objective 'ttft p95 20s' --max-rate 150 --apply" in (
+        done.out
+    )
     assert server.double.connections == 0
 
 
@@ -101,6 +104,21 @@ def test_what_cannot_be_measured_is_said_before_anything_is_sent(
     assert what in done.err
 
 
+def test_a_function_beside_the_requests_may_grade(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", sys.path[:])
+    (command.folder / "my_checks.py").write_text(
+        "def polite(answer, expected, request):\n    return 'please' in answer\n"
+    )
+
+    done = command(
+        *("measure", "--url", "http://127.0.0.1:9/v1", "--model", "m", "--objective", "polite for 95%"),
+        *("--check", "polite=my_checks:polite"),
+    )
+
+    assert done.code == 0
+    assert "--check polite=my_checks:polite" in done.out
+
+
 def test_a_rate_that_is_kept_is_certified_and_verify_agrees(command: Command, server: RunningDouble) -> None:
     done = measured(command, server, "--requests", short(command.folder), "--apply", "--out", "m.json", "-o", "json")
     _skip_where_busy(done)
@@ -112,24 +130,6 @@ def test_a_rate_that_is_kept_is_certified_and_verify_agrees(command: Command, se
     rows = read_parquet(command.folder / "m.records.parquet")
     assert len(rows.rows) == len(server.double.log) - 1, "every request but the first is in the raw records"
     assert command("verify", "m.json").code == 0
-
-
-def test_a_gate_needs_the_rate_that_is_asked_for(command: Command, server: RunningDouble) -> None:
-    done = measured(
-        command,
-        server,
-        "--requests",
-        short(command.folder),
-        "--level",
-        "quick",
-        "--at-least",
-        "30",
-        "--gate",
-        "--apply",
-    )
-
-    assert done.code == 4, "quick never certifies"
-    assert "No rate is certified" in done.out
 
 
 def test_a_model_that_is_not_served_is_an_error_that_names_those_that_are(
@@ -152,15 +152,16 @@ def test_a_server_that_is_not_there_is_an_error(command: Command) -> None:
     assert "the first request failed: no connection: Connection refused" in done.err
 
 
-def test_a_key_is_sent_and_is_nowhere_else(
+def test_quick_certifies_nothing_for_the_gate_and_a_key_is_sent_and_is_nowhere_else(
     command: Command, server: RunningDouble, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GPUYIELD_API_KEY", "s3cret-key")
+    options = ("--level", "quick", "--at-least", "30", "--gate", "--apply", "--out", "m.json")
 
-    done = measured(
-        command, server, "--requests", short(command.folder), "--level", "quick", "--apply", "--out", "m.json"
-    )
+    done = measured(command, server, "--requests", short(command.folder), *options)
 
+    assert done.code == 4
+    assert "No rate is certified" in done.out
     assert server.double.authorizations == {"Bearer s3cret-key"}
     assert "s3cret" not in done.out + done.err
     for path in command.folder.rglob("*"):

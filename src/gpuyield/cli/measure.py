@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -98,6 +99,9 @@ def measure(
     from gpuyield.steps.measure import measure as step
     from gpuyield.steps.measure_asked import Question
 
+    if check or reader is not None:
+        # As with `python -m`: what lies in this folder may be named.
+        sys.path.insert(0, str(Path.cwd()))
     question = Question(
         service=service,
         url=url,

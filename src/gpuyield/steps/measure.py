@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 from gpuyield.errors import SourceError
@@ -148,12 +148,19 @@ def _progress(flight: Flight) -> str:
 
 
 def _again(question: Question) -> str:
-    """The options that name the service, for the next command; never a key."""
+    """The options that were given, for the next command; a key is none of them."""
     words: list[str] = []
-    for name, value in (("service", question.service), ("url", question.url), ("model", question.model)):
-        words += [f"--{name}", shlex.quote(value)] if value is not None else []
-    for one in question.objectives:
-        words += ["--objective", shlex.quote(one)]
-    if question.requests is not None:
-        words += ["--requests", shlex.quote(str(question.requests))]
-    return " ".join([*words, "--level", question.level, "--max-rate", question.max_rate])
+    for one in fields(question):
+        value = getattr(question, one.name)
+        if one.name == "key" or value == one.default:
+            continue
+        option = f"--{_OPTIONS.get(one.name, one.name.replace('_', '-'))}"
+        if isinstance(value, bool):
+            words.append(f"--no-{one.name}")
+        else:
+            for text in value if isinstance(value, tuple) else (value,):
+                words += [option, shlex.quote(str(text))]
+    return " ".join(words)
+
+
+_OPTIONS = {"objectives": "objective", "checks": "check"}
