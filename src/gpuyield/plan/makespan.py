@@ -56,12 +56,12 @@ def bounded(case: Case, schedule: Schedule, budget: Budget) -> Shortest:
 def _bounded(case: Case, best: Schedule, budget: Budget) -> Shortest:
     """Halve for the latest end that an interval (or a job alone) rules out."""
     low, high = 0, best.end_ms()
-    while high - low > 1 and budget.spend(len(case.board.tasks)):
-        middle = (low + high) // 2
+    while low < high and budget.spend(len(case.board.tasks)):
+        middle = (low + high + 1) // 2
         if _ruled_out(ended_by(case, middle - 1)):
             low = middle
         else:
-            high = middle
+            high = middle - 1
     certificate = prove(ended_by(case, low - 1), budget) if low else None
     return Shortest(best) if certificate is None else Shortest(best, low, certificate)
 
@@ -70,7 +70,7 @@ def _closed(case: Case, known: Shortest, budget: Budget) -> Shortest:
     if len(case.board.tasks) > LEARN_TASKS:
         return known
     grid = grid_of(case.board, case.steps)
-    low = -(-known.bound_ms // grid)
+    low = known.bound_ms // grid
     while low * grid < known.schedule.end_ms() and budget.left > 0:
         middle = (low + -(-known.schedule.end_ms() // grid) - 1) // 2
         trial = ended_by(case, (middle + 1) * grid - 1)
