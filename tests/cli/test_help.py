@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 
@@ -61,7 +62,7 @@ def test_examples_are_command_lines_that_parse() -> None:
     from gpuyield.cli.app import build
 
     for one in COMMANDS:
-        words = one.example.removeprefix("gpuyield ").split(" > ")[0].split()
+        words = shlex.split(one.example.removeprefix("gpuyield ").split(" > ")[0])
         build().parse_args(words, exit_on_error=False, print_error=False)
 
 

@@ -78,6 +78,16 @@ def test_connections_are_kept_and_opened_before_they_are_needed() -> None:
         assert server.double.connections <= 50 / 2, "a streamed request does not cost a connection"
 
 
+def test_without_the_fast_loop_the_standard_one_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "uvloop.py").write_text("raise ImportError")
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    with running_double(engine=_QUICK) as server:
+        took = send(server.url, prompts(*["a"] * 50))
+
+    assert took.statuses == [ResponseStatus.OK] * 50
+    assert (took.run.records.sent_ns >= took.run.records.scheduled_ns).all()
+
+
 def test_requests_never_queue_for_a_connection() -> None:
     slow = EngineSettings(slots=400, step_s=1.0, output_tokens=2)
     with running_double(engine=slow) as server:
