@@ -8,6 +8,7 @@ Source: negotiated congestion routing (McMurchie, Ebeling 1995); guided local se
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +17,8 @@ from gpuyield.plan.kernel.search import Answer, Search
 from gpuyield.plan.kernel.table import FAR, Floats, Ints, Room, Runs, Table, copy_of, room_of
 
 POWERS = (2, 4, 8, 16, 32, 64, 96, 128, 192, 256)
+FEW_POWERS = (2, 8, 32, 128)
+"""Enough where negotiation goes on from there."""
 SWEEP_CELLS = 4_000_000
 """Slots that the windows of one batch of a sweep hold together."""
 BUMP = 0.3
@@ -96,10 +99,10 @@ class Congestion:
             )
         return left_out
 
-    def level(self, target: int) -> bool:
+    def level(self, target: int, powers: Sequence[int] = POWERS) -> bool:
         """Spread the load, ever more against its peak; False where the budget did not do for a first place of each."""
         best, kept = None, None
-        for power in POWERS:
+        for power in powers:
             height = self._height(target)
             prices = np.minimum(np.arange(height, dtype=np.float64) / max(1, target), 3.0) ** power
             if self.sweep(self.field.order, prices, -1) is None:
@@ -189,7 +192,7 @@ def negotiated(search: Search, known: Answer, *, sure: bool) -> Answer:
     """
     congestion = _within_capacity(search)
     best, score = known, search.score(known.runs)
-    if congestion is None or not congestion.level(congestion.ceiling):
+    if congestion is None or not congestion.level(congestion.ceiling, FEW_POWERS):
         return best
     start = (copy_of(congestion.field.runs), congestion.field.load.copy())
     table = search.table
@@ -216,7 +219,7 @@ def negotiated(search: Search, known: Answer, *, sure: bool) -> Answer:
 def all_met(search: Search) -> Answer | None:
     """An answer that meets every hard deadline; None where none was found."""
     congestion = _within_capacity(search)
-    if congestion is None or not congestion.level(congestion.ceiling):
+    if congestion is None or not congestion.level(congestion.ceiling, FEW_POWERS):
         return None
     congestion.worth = np.where(search.table.hard > 0, np.inf, search.table.weights)
     congestion.negotiate(STUBBORN, patience=PATIENCE)

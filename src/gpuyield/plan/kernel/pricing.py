@@ -34,7 +34,7 @@ SCALE = 10**12
 MOST_BUCKETS = 2_000
 MOST_PAIRS = 100_000_000
 """Jobs times buckets; `verify` looks at twice as many."""
-ROUNDS = 160
+ROUNDS = 120
 BATCH = 8_000
 """Jobs between two looks at whether to stop."""
 MEAN = 0.1
