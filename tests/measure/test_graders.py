@@ -132,7 +132,7 @@ def test_a_judge_scores_and_the_limit_decides() -> None:
 
 
 def test_a_judge_that_nobody_named_is_an_error() -> None:
-    with pytest.raises(DeclarationError, match="--judge"):
+    with pytest.raises(DeclarationError, match="--check judge=module:function"):
         check_named("judge")
 
 

@@ -91,6 +91,7 @@ def test_all_mistakes_come_at_once(command: Command, tmp_path: Path) -> None:
         (("--objective", "judge 0.7 for 95%"), "judge needs somebody to ask"),
         (("--objective", "ttft p95 1s", "--at-least", "50", "--max-rate", "40"), "above --max-rate"),
         (("--objective", "mine for 95%", "--check", "mine=no_such:thing"), "cannot be imported"),
+        (("--objective", "error for 99%", "--check", "mine"), "names no check"),
         (("--service", "chat", "--objective", "ttft p95 1s"), "gpuyield.yaml"),
         ((), "no objective is named"),
     ],

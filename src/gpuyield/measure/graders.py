@@ -62,7 +62,9 @@ def check_named(name: str, *, at_least: Decimal | None = None, judge: Judge | No
     if name == "judge":
         if judge is None:
             raise DeclarationError(
-                "judge needs somebody to ask.", where="--objective", fix="Name a model that judges with --judge."
+                "judge needs somebody to ask.",
+                where="--objective",
+                fix="Name a function that asks it: --check judge=module:function.",
             )
         return Check(scorer=lambda request, answer: judge.score(request=request, answer=answer), at_least=limit)
     scorers: Mapping[str, Scorer] = {

@@ -132,6 +132,9 @@ def read_question(question: Question, declared: Declaration) -> Asked:
         where = found.value(lambda: _endpoint(question, url))
     spoken = found.value(lambda: _spoken(question))
     objectives = found.value(lambda: _objectives(question, service))
+    for text in question.checks:
+        if not all(text.partition("=")):
+            found.wrong(f'"{text[:60]}" names no check.', "--check", "Write --check NAME=module:function.")
     checks: dict[str, Check] = {}
     for one in objectives or ():
         _objective(one, question, spoken, checks, found)
