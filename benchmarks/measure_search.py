@@ -1,9 +1,10 @@
 """The rate search against known truth, in virtual time: false claims, coverage, requests, and what other rules do.
 
-    python benchmarks/measure_search.py [--sample N] [--shapes slots,heavy] [--level standard] [--json FILE] [--rules]
+    python benchmarks/measure_search.py [--sample N] [--shapes slots,heavy] [--level standard] [--json FILE] [--rules N]
 
 Each share is printed with its own one-sided 95 % bound (Clopper and Pearson). The truth of each shape is computed anew
-by long simulations. `--rules` also runs simplified models of other stopping rules on the first shape.
+by long simulations. `--rules N` also runs simplified stopping rules of other tools, N times each; `--sample 0` runs
+them alone.
 """
 
 from __future__ import annotations
@@ -34,11 +35,11 @@ class Found:
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--sample", type=int, default=120, help="searches per shape; the floors need 600")
+    options.add_argument("--sample", type=int, default=60, help="searches per shape; the floors need 600")
     options.add_argument("--shapes", default="")
     options.add_argument("--level", type=Level, default=Level.STANDARD)
     options.add_argument("--json", type=Path, default=None)
-    options.add_argument("--rules", action="store_true")
+    options.add_argument("--rules", type=int, default=0)
     chosen = options.parse_args()
     wanted = set(filter(None, chosen.shapes.split(",")))
     kept: dict[str, object] = {}
@@ -48,10 +49,11 @@ def main() -> None:
         truth = true_capacity(shape, seconds=20_000, seeds=(101, 102, 103))
         began = time.perf_counter()
         found = [one_search(shape, truth, seed, chosen.level) for seed in range(chosen.sample)]
-        show(shape.name, truth, found, time.perf_counter() - began)
+        if found:
+            show(shape.name, truth, found, time.perf_counter() - began)
         kept[shape.name] = {"truth": truth, "searches": [asdict(one) for one in found]}
         if chosen.rules:
-            kept[f"{shape.name}.rules"] = compare(shape, truth, max(20, chosen.sample // 10))
+            kept[f"{shape.name}.rules"] = compare(shape, truth, chosen.rules)
     if chosen.json is not None:
         chosen.json.write_text(json.dumps(kept))
 
