@@ -164,3 +164,13 @@ def test_one_confirmation_more_than_alpha_was_set_aside_for_is_refused() -> None
     report = check(*sealed(document, inputs))
 
     assert "one confirmation more" in str(report.refused[0])
+
+
+def test_failures_that_are_called_invalid_over_and_over_are_refused() -> None:
+    document, inputs = documents(*measured("slots", Level.STANDARD, 1))
+    failed = next(one for one in inputs["probes"] if one["phase"] == "confirm") | {"valid": False}
+    inputs["probes"] = [failed] * 4 + inputs["probes"]
+
+    report = check(*sealed(document, inputs))
+
+    assert "probes are invalid" in str(report.refused[0])

@@ -20,6 +20,7 @@ PHASES = ("ceiling", "search", "confirm", "refute")
 LEVELS = ("quick", "standard", "strict")
 MOST_PROBES, MOST_BATCHES, MOST_REQUESTS = 1_000, 10_000, 10**8
 TOLERANCE = 1e-6
+MOST_INVALID = 3
 _SECOND_NS = 10**9
 
 
@@ -123,6 +124,9 @@ class _Judge:
             confirmed = sum(1 for one in found if one.is_valid and one.phase == "confirm")
             refuted = sum(1 for one in found if one.is_valid and one.phase == "refute")
             found.append(self._probe(record(entry, f"inputs.probes[{at}]"), at, confirmed, refuted))
+        if sum(1 for one in found if not one.is_valid) > MOST_INVALID:
+            # A probe that failed could be called invalid and tried again without end.
+            raise Refused(f"More than {MOST_INVALID} probes are invalid.")
         return found
 
     def _probe(self, stated: dict[str, Any], at: int, confirmed: int, refuted: int) -> Probe:
