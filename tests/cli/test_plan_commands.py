@@ -71,3 +71,18 @@ def test_a_family_that_never_ran_gives_no_run_time(console: Console) -> None:
 
     assert done.code == 2
     assert "the run time is missing" in done.err
+
+
+def test_a_due_time_is_shown_and_whether_it_is_kept(console: Console) -> None:
+    rows = [
+        {"id": "kept", "gpus": 4, "duration_s": 3600, "due": "2026-12-01T01:00:00Z", "weight": 2},
+        {"id": "missed", "gpus": 4, "duration_s": 3600, "due": "2026-12-01T01:30:00Z"},
+    ]
+    (console.folder / "due.json").write_text(json.dumps(rows))
+
+    screen = console.run("plan", "--jobs", "due.json", "--gpus", "4", *ORIGIN, "--out", "due.out.json").out
+
+    explained = {name: console.run("explain", name, "--document", "due.out.json").out for name in ("kept", "missed")}
+    assert "after due" in screen
+    assert "Due 1 Dec 01:00, kept." in explained["kept"]
+    assert "Due 1 Dec 01:30, ends 30 m after it." in explained["missed"]

@@ -289,3 +289,35 @@ def test_times_in_sentences_are_local_and_dated_once_a_plan_is_longer_than_a_day
     plan = make_plan(long)
 
     assert plan.job("b").why.startswith("Starts at Tue 2026-12-01 18:00, when a ends")
+
+
+def test_the_fewest_of_each_flavor_are_said_of_it_alone() -> None:
+    shapes = tuple(
+        Shape(flavor=flavor, demand={f"gpu/{flavor}": 2}, duration_ms=UNIT_MS) for flavor in ("a100", "h100")
+    )
+    either = PlanJob(id="either", shapes=shapes, deadline_ms=4 * UNIT_MS)
+    given = with_capacity(problem(either), gpu_a100=((0, 4),), gpu_h100=((0, 4),))
+
+    plan = make_plan(given)
+
+    said = [one.partition(";")[0] for one in plan.explanation if "suffice" in one]
+    assert said == [f"With all else as it is, 0 {flavor} GPUs suffice for all deadlines" for flavor in ("a100", "h100")]
+
+
+def test_two_deadlines_are_both_met() -> None:
+    plan = make_plan(problem(job("a", 1, 1, deadline=2), job("b", 1, 1, deadline=2)))
+
+    assert plan.explanation[0] == "Both deadlines are met."
+
+
+def test_a_job_that_runs_longer_than_its_run_time_is_told_apart_from_one_that_holds_its_gpus() -> None:
+    over, runs = (replace(job(name, 1, length, deadline=9), started_ms=-2 * UNIT_MS) for name, length in _LENGTHS)
+
+    plan = make_plan(problem(over, runs))
+
+    why = {one.id: one.why for one in plan.jobs}
+    assert why["over"].endswith("before the plan starts: if it still runs, its run time is too short.")
+    assert why["runs"].startswith("Running since ")
+
+
+_LENGTHS = (("over", 1), ("runs", 4))

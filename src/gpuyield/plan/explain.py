@@ -103,7 +103,7 @@ def explain(
         )
     if status in (PlanStatus.OPTIMAL, PlanStatus.FEASIBLE):
         said.append(_all_met(case))
-    said.extend(_needs(needs, at_once))
+    said.extend(_needs(case, needs, at_once))
     given_up = sorted(name for name, one in statuses.items() if one is JobStatus.DROPPED)
     if given_up:
         said.append(f"The best plan found gives up {plural(len(given_up), 'job')}: {named(given_up)}.")
@@ -120,7 +120,9 @@ def _all_met(case: Case) -> str:
         return "There are no jobs to plan."
     if not hard:
         return "No job has a deadline; the plan says when each one runs."
-    return "The deadline is met." if hard == 1 else f"All {plural(hard, 'deadline')} are met."
+    if hard == 1:
+        return "The deadline is met."
+    return "Both deadlines are met." if hard == 2 else f"All {plural(hard, 'deadline')} are met."
 
 
 def _why_infeasible(case: Case, certificate: Certificate, clock: Clock) -> list[str]:
@@ -184,24 +186,28 @@ def _hours(gpu_ms: int, resource: str) -> str:
     return f"{gpu_ms / HOUR_MS:.4g} {unit}{share}"
 
 
-def _needs(needs: Sequence[GpuNeed], at_once: Mapping[str, int]) -> list[str]:
+def _needs(case: Case, needs: Sequence[GpuNeed], at_once: Mapping[str, int]) -> list[str]:
+    """The fewest of each resource, said of it alone: where jobs may choose, the fewest of two need not do together."""
     said = []
+    given = "With all else as it is, " if case.board.named > 1 else ""
     for need in needs:
         if need.needed is None:
             continue
-        sure = (
-            "and fewer cannot do"
-            if need.lower_bound == need.needed
-            else f"and fewer than {need.lower_bound} cannot do"
-            if need.lower_bound
-            else "and how many fewer would do is not known"
-        )
-        start = (
-            f"{things(need.needed, need.resource)} suffice{'s' if need.needed == 1 else ''} for all deadlines, {sure}"
-        )
+        amount = things(need.needed, need.resource)
+        start = f"{given}{amount} suffice{'s' if need.needed == 1 else ''} for all deadlines{_how_sure(need)}"
         peak = at_once.get(need.resource)
         said.append(f"{start}; starting everything at once would take {peak}." if peak is not None else f"{start}.")
     return said
+
+
+def _how_sure(need: GpuNeed) -> str:
+    if need.needed == 0:
+        return ""
+    if need.lower_bound == need.needed:
+        return ", and fewer cannot do"
+    if need.lower_bound:
+        return f", and fewer than {need.lower_bound} cannot do"
+    return ", and how many fewer would do is not known"
 
 
 def say_relaxation(one: Relaxation, clock: Clock) -> str:
@@ -283,6 +289,9 @@ def _why_start(case: Case, schedule: Schedule, at: int, clock: Clock, ends: Mapp
     task, one = case.board.tasks[at], schedule.placed[at]
     assert one is not None
     start = clock.say(one.start_ms)
+    if task.job.started_ms is not None and one.end_ms <= 0:
+        ended = f"Started at {start} and by its run time over at {clock.say(one.end_ms)}, before the plan starts"
+        return f"{ended}: if it still runs, its run time is too short."
     if task.fixed_ms is not None:
         word = "Running since" if task.job.started_ms is not None else "Pinned to"
         return f"{word} {start}; it is not moved."

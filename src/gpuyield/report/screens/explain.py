@@ -123,6 +123,10 @@ def explain_job(plan: Document, inputs: Document | None, name: str, *, zone: Zon
     if job.get("slack_s") is not None and job.get("deadline"):
         deadline = format_local(parse_instant(job["deadline"]), zone)
         lines.append(f"Deadline {deadline}, slack {format_span(round(job['slack_s'] * 1000))}.")
+    if job.get("due"):
+        kept = ", kept" if segments and not job["late_s"] else ""
+        late = f", ends {format_span(round(job['late_s'] * 1000))} after it" if job["late_s"] else kept
+        lines.append(f"Due {format_local(parse_instant(job['due']), zone)}{late}.")
     length_ms = sum(parse_instant(end) - parse_instant(begin) for begin, end in segments)
     planned = run_time_words(plan, _family(inputs, name), length_ms)
     if planned:

@@ -95,6 +95,7 @@ def jobs_table(plan: Document, zone: ZoneInfo, *, most: int | None = None) -> Ta
     """Every job (at most so many) with its start and end, in order of its start; those not run come first."""
     ordered = sorted(plan["jobs"], key=_start)
     risky = any(job.get("p_late") is not None for job in ordered)
+    soft = any(job.get("due") for job in ordered)
     rows: list[tuple[Cell, ...]] = []
     for job in ordered[:most]:
         segments = job.get("segments") or []
@@ -108,6 +109,7 @@ def jobs_table(plan: Document, zone: ZoneInfo, *, most: int | None = None) -> Ta
                 parse_instant(segments[-1][1]) if segments else None,
                 parse_instant(job["deadline"]) if job.get("deadline") else None,
                 round(job["slack_s"] * 1000) if job.get("slack_s") is not None else None,
+                *(_due_cells(job) if soft else ()),
                 *((job.get("p_late"),) if risky else ()),
                 str(job.get("why") or ""),
             )
@@ -123,12 +125,22 @@ def jobs_table(plan: Document, zone: ZoneInfo, *, most: int | None = None) -> Ta
             Column("end", "end", Kind.INSTANT),
             Column("deadline", "deadline", Kind.INSTANT),
             Column("slack_ms", "slack", Kind.DURATION),
+            *(_DUE if soft else ()),
             *((Column("p_late", "late in", Kind.RATIO),) if risky else ()),
             Column("why", "why"),
         ),
         rows=tuple(rows),
         zone=zone,
     )
+
+
+_DUE = (Column("due", "due", Kind.INSTANT), Column("late_ms", "after due", Kind.DURATION))
+
+
+def _due_cells(job: Mapping[str, Any]) -> tuple[Cell, ...]:
+    if not job.get("due"):
+        return (None, None)
+    return (parse_instant(job["due"]), round(job["late_s"] * 1000) if job.get("segments") else None)
 
 
 def _start(job: Mapping[str, Any]) -> tuple[str, str]:
