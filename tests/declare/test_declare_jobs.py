@@ -300,3 +300,10 @@ def test_near_names_are_looked_for_only_for_the_first_of_many_unknown_predecesso
     assert mistakes[0].fix.startswith("Known: j1, j2")
     assert mistakes[500].fix == "Name a job of this file."
     assert mistakes[-1].what == "1,000 more mistakes."
+
+
+def test_an_empty_job_file_is_told_what_to_write() -> None:
+    with pytest.raises(DeclarationError) as wrong:
+        read_rows(Path("jobs.yaml"), b"")
+
+    assert str(wrong.value) == "jobs.yaml:1:1: the file is empty. Write a list of rows, or [] for none."

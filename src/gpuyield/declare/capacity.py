@@ -50,7 +50,10 @@ def parse_capacity(data: bytes, *, file: Path, default_origin_ms: int, zone: tzi
     Raises:
         DeclarationError: Anything in it is wrong; all mistakes at once.
     """
-    tree = read_tree(data, file=str(file), max_bytes=64 << 20, max_nodes=max(200_000, len(data)))
+    most = max(200_000, len(data))
+    tree = read_tree(
+        data, file=str(file), max_bytes=64 << 20, max_nodes=most, when_empty='Write {"resources": {"gpu": [[0, 64]]}}.'
+    )
     root = tree.root.plain()
     if not isinstance(root, dict):
         raise DeclarationError("the file is no mapping of keys.", where=tree.where(()), fix='Write {"resources": ...}.')

@@ -80,7 +80,9 @@ def _is_json(text: str) -> bool:
 
 
 def _tree(text: str, file: str) -> Tree:
-    return read_tree(text.encode(), file=file, max_bytes=_MAX_BYTES, max_nodes=max(200_000, len(text)))
+    most = max(200_000, len(text))
+    advice = "Write a list of rows, or [] for none."
+    return read_tree(text.encode(), file=file, max_bytes=_MAX_BYTES, max_nodes=most, when_empty=advice)
 
 
 def _listed_rows(tree: Tree) -> tuple[list[Row], list[Mistake]]:

@@ -23,8 +23,15 @@ _SAFE_TAGS = frozenset({"!", *(_TAG_PREFIX + name for name in ("str", "int", "fl
 _TEXT_TAGS = frozenset({"!", _TAG_PREFIX + "str"})
 
 
-def read_tree(data: bytes, *, file: str, max_bytes: int = 4 << 20, max_nodes: int = _MAX_NODES) -> Tree:
-    """The one YAML document of these bytes.
+def read_tree(
+    data: bytes,
+    *,
+    file: str,
+    max_bytes: int = 4 << 20,
+    max_nodes: int = _MAX_NODES,
+    when_empty: str = "gpuyield init drafts one.",
+) -> Tree:
+    """The one YAML document of these bytes; `when_empty` is the advice where there is none.
 
     Raises:
         DeclarationError: Not UTF-8, no YAML, several documents, or any of the mistakes named above.
@@ -37,7 +44,7 @@ def read_tree(data: bytes, *, file: str, max_bytes: int = 4 << 20, max_nodes: in
     except yaml.MarkedYAMLError as err:
         reading.stop(err)
     if reading.root is None:
-        raise DeclarationError("the file is empty.", where=f"{file}:1:1", fix="gpuyield init drafts one.")
+        raise DeclarationError("the file is empty.", where=f"{file}:1:1", fix=when_empty)
     if reading.mistakes:
         raise DeclarationError.of(reading.mistakes)
     return Tree(file=file, root=reading.root)

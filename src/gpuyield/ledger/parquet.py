@@ -48,7 +48,7 @@ def read_parquet(path: Path, *, max_rows: int = 5_000_000) -> ParquetRows:
     except (duckdb.Error, UnicodeDecodeError, ValueError, OverflowError) as err:
         reason = str(err).splitlines()[0] if str(err) else type(err).__name__
         raise DeclarationError(
-            f"no Parquet file: {reason[:200]}", where=name, fix="Write it again, or use CSV."
+            f"no Parquet file: {reason[:200].rstrip('.')}.", where=name, fix="Write it again, or use CSV."
         ) from err
     if len(rows) > max_rows:
         raise DeclarationError(f"more than {max_rows:,} rows.", where=name, fix="Split the file.")
