@@ -168,6 +168,7 @@ def test_what_if_shows_both_plans_and_the_jobs_that_change(console: Console, job
     [
         (("--gpus", "+4"), "nothing says how many GPUs exist"),
         (("--gpus", "lots"), '"lots" is no number of GPUs'),
+        (("--gpus", "4-5"), "5 GPUs fewer, and no more than 4 exist"),
         (("--gpus", "4", "--drop", "z"), 'there is no job "z"'),
         (("--gpus", "4", "--move", "a"), '"a" is no move'),
     ],

@@ -93,6 +93,11 @@ def _with_gpus(capacity: Capacity, more: int) -> Capacity:
             fix="Change the capacity file instead.",
         )
     name = names[0]
+    most = max(amount for _, amount in capacity.steps[name])
+    if most + more < 0:
+        raise DeclarationError(
+            f"{-more} GPUs fewer, and no more than {most} exist.", where="--gpus", fix=f"Take away {most} at most."
+        )
     steps = tuple((at, max(0, amount + more)) for at, amount in capacity.steps[name])
     return Capacity(steps={**capacity.steps, name: steps})
 
