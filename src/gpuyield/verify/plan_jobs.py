@@ -10,7 +10,7 @@ from .alone import Alone, is_impossible
 from .frame import Frame
 from .problem import Job, Problem
 from .report import Findings, Refused
-from .runs import Run, check_run, has_room, match_shape, read_segments
+from .runs import Run, check_run, has_room, left_by, match_shape, read_segments
 from .steps import Steps
 from .values import choice, items, number, record, seconds_ms, text
 from .values import field as needed
@@ -57,12 +57,15 @@ def read_jobs(document: dict[str, Any], problem: Problem, frame: Frame, alone: A
 
 def check_dropped(jobs: PlanJobs, problem: Problem, capacity: Mapping[str, Steps]) -> None:
     """Only a hard deadline is given up; a job without one goes only with one that it waits for, or for want of room."""
-    for name, status in jobs.given_up.items():
-        job = problem.jobs[name]
-        if status != "dropped" or job.deadline_ms is not None or any(one in jobs.given_up for one in job.after):
-            continue
-        if has_room(job, jobs.runs, capacity):
-            raise Refused(f'"{name[:60]}" has no hard deadline, is dropped, and there is room for it.')
+    unbound = [
+        job
+        for job in (problem.jobs[name] for name, status in jobs.given_up.items() if status == "dropped")
+        if job.deadline_ms is None and not any(one in jobs.given_up for one in job.after)
+    ]
+    free = left_by(jobs.runs.values(), capacity) if unbound else {}
+    for job in unbound:
+        if has_room(job, jobs.runs, free):
+            raise Refused(f'"{job.id[:60]}" has no hard deadline, is dropped, and there is room for it.')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

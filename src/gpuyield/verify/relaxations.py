@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any  # JSON has no narrower type than this.
 
@@ -21,10 +21,14 @@ _MOST_STEPS = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Relaxed:
-    """The problem after the relaxation, and all those one GPU, one ms or one job short of it."""
+    """The problem after the relaxation, and all those one GPU, one ms or one job short of it.
+
+    There may be as many `steps` as jobs, each a problem as large as the whole: `smaller` makes one at a time.
+    """
 
     problem: Problem
-    smaller: tuple[Problem, ...]
+    steps: int
+    smaller: Callable[[], Iterator[Problem]]
 
 
 def check_relaxations(value: Any, problem: Problem, runs: Mapping[str, Run], findings: Findings) -> None:
@@ -60,10 +64,10 @@ def _check_irreducible(entry: Any, problem: Problem, where: str, findings: Findi
         listed = (
             items(certificates, "certificates") if certificates is not None else [field(entry, "certificate", "It")]
         )
-        smaller = _relaxed(entry, problem, where).smaller
-        if len(smaller) * len(listed) > _MOST_STEPS**2:
+        relaxed = _relaxed(entry, problem, where)
+        if relaxed.steps * len(listed) > _MOST_STEPS**2:
             raise NotRechecked("Too many smaller relaxations to re-check.")
-        for at, one in enumerate(smaller):
+        for at, one in enumerate(relaxed.smaller()):
             _check_smaller(one, problem, listed, at)
 
 
@@ -94,7 +98,7 @@ def _add_gpus(stated: dict[str, Any], problem: Problem, where: str) -> _Relaxed:
         raise Refused("Its window is empty.")
     more = with_more(problem, resource, amount, (low, high))
     fewer = with_more(problem, resource, amount - 1, (low, high)) if amount > 1 else problem
-    return _Relaxed(problem=more, smaller=(fewer,))
+    return _Relaxed(problem=more, steps=1, smaller=lambda: iter([fewer]))
 
 
 def _move_deadlines(stated: dict[str, Any], problem: Problem, where: str) -> _Relaxed:
@@ -111,7 +115,8 @@ def _move_deadlines(stated: dict[str, Any], problem: Problem, where: str) -> _Re
         raise Refused("It moves no deadline.")
     return _Relaxed(
         problem=_moved(problem, moves),
-        smaller=tuple(_moved(problem, {**moves, name: by - 1}) for name, by in moves.items()),
+        steps=len(moves),
+        smaller=lambda: (_moved(problem, {**moves, name: by - 1}) for name, by in moves.items()),
     )
 
 
@@ -131,5 +136,6 @@ def _drop(stated: dict[str, Any], problem: Problem, where: str) -> _Relaxed:
         raise Refused("It drops no job, one twice, or one that is not there.")
     return _Relaxed(
         problem=problem.without(dropped),
-        smaller=tuple(problem.without(dropped - {name}) for name in names),
+        steps=len(names),
+        smaller=lambda: (problem.without(dropped - {name}) for name in names),
     )

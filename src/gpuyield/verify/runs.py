@@ -126,10 +126,15 @@ def check_quotas(runs: Iterable[Run], quotas: Quotas) -> None:
             quotas.check(resource, row, at)
 
 
-def has_room(job: Job, runs: Mapping[str, Run], capacity: Mapping[str, Steps]) -> bool:
-    """Whether a job that does not run would fit, in one piece, beside the runs and behind its predecessors."""
+def left_by(runs: Iterable[Run], capacity: Mapping[str, Steps]) -> dict[str, Steps]:
+    """What runs leave of each resource, from the origin on."""
+    changes = _changes(runs)
+    return {resource: _free(steps, changes.get(resource, {})) for resource, steps in capacity.items()}
+
+
+def has_room(job: Job, runs: Mapping[str, Run], free: Mapping[str, Steps]) -> bool:
+    """Whether a job that does not run would fit, in one piece, in what the runs leave, behind its predecessors."""
     ready = max([job.earliest_ms, *(runs[one].end_ms for one in job.after if one in runs)])
-    free = {resource: _free(steps, _changes(runs.values()).get(resource, {})) for resource, steps in capacity.items()}
     for shape in job.shapes:
         for low, high in fitting_spans(free, shape.demand).after(ready):
             start = max(low, ready)
