@@ -86,3 +86,15 @@ def test_a_due_time_is_shown_and_whether_it_is_kept(console: Console) -> None:
     assert "after due" in screen
     assert "Due 1 Dec 01:00, kept." in explained["kept"]
     assert "Due 1 Dec 01:30, ends 30 m after it." in explained["missed"]
+
+
+def test_how_good_a_plan_is_by_its_objective_is_said(console: Console) -> None:
+    rows = [{"id": name, "gpus": 4, "duration_s": 3600, "deadline": "within 90m"} for name in ("a", "b")]
+    (console.folder / "two.json").write_text(json.dumps(rows))
+    plan = ("plan", "--jobs", "two.json", *ORIGIN)
+
+    tight = console.run(*plan, "--gpus", "4").out
+    fast = console.run(*plan, "--gpus", "8", "--objective", "makespan").out
+
+    assert "50.0 % of the weight is on time; no plan has more." in tight
+    assert "All is done 1h after the start; no plan is faster." in fast

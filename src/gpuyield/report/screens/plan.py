@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import ceil, floor
 from typing import Any  # Documents are JSON.
 from zoneinfo import ZoneInfo
 
@@ -13,7 +14,7 @@ from gpuyield.report.screens.nodes import nodes_table
 from gpuyield.report.screens.run_times import run_times_table
 from gpuyield.report.sentences import count, listed
 from gpuyield.report.tables import Cell, Column, Kind, Table, format_local, format_span
-from gpuyield.units import parse_instant
+from gpuyield.units import format_duration, parse_instant
 
 _SHOWN = 40
 
@@ -50,7 +51,7 @@ def plan_answer(
         steps.append(Next(command=f"{again} --out plan.json", why="keep it, so that verify and explain find it"))
     return Answer(
         document=plan,
-        headline=(first, *explanation[1:]),
+        headline=(first, *explanation[1:], *_objective_words(plan)),
         tables=tuple(
             table
             for table in (
@@ -67,6 +68,33 @@ def plan_answer(
         next=tuple(steps),
         exit_code=exit_code,
     )
+
+
+def _objective_words(plan: Document) -> list[str]:
+    """How good the plan is by its objective, and what is proven of any plan; nothing where the rest says it."""
+    one = plan.get("objective") or {}
+    value, bound = one.get("value"), one.get("bound")
+    best = one.get("gap") == 0
+    match one.get("name"):
+        case "makespan" if value is not None:
+            most = f"no plan takes less than {_span(bound)}" if bound is not None else "no bound is proven"
+            return [f"All is done {_span(value)} after the start; {'no plan is faster' if best else most}."]
+        case "cheapest" if value is not None:
+            least = f"no plan costs less than {bound}" if bound is not None else "no bound is proven"
+            return [f"The plan costs {value}, at the prices declared; {'no plan costs less' if best else least}."]
+        case "on-time" if value is not None and value < 1:
+            most = (
+                f"no plan has more than {ceil(round(bound * 1000, 6)) / 10:.1f} %"
+                if bound is not None
+                else "no bound is proven"
+            )
+            share = f"{floor(round(value * 1000, 6)) / 10:.1f} % of the weight is on time"
+            return [f"{share}; {'no plan has more' if best else most}."]
+    return []
+
+
+def _span(seconds: float) -> str:
+    return format_duration(round(seconds * 1000))
 
 
 def gpus_table(plan: Document, *, after_services: bool = False) -> Table | None:
