@@ -82,7 +82,7 @@ def day_window(name: str) -> Window:
 def format_instant(at_ms: int) -> str:
     """RFC 3339 in UTC with `Z`; milliseconds only where there are any."""
     whole, rest = divmod(at_ms, 1000)
-    text = datetime.fromtimestamp(whole, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    text = datetime.fromtimestamp(whole, UTC).isoformat()[:19]
     return f"{text}.{rest:03d}Z" if rest else f"{text}Z"
 
 

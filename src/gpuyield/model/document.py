@@ -16,6 +16,7 @@ from gpuyield.units import Window, format_instant
 
 SCHEMA_PREFIX = "gpuyield/"
 SCHEMA_VERSION = "/v1alpha1"
+_PLAIN = frozenset({str, int, bool, type(None)})
 
 
 def schema_name(document: str) -> str:
@@ -47,13 +48,28 @@ def canonical_bytes(inputs: Mapping[str, Any]) -> bytes:
     Raises:
         InternalError: A float is in them.
     """
-    _refuse_floats(inputs, "$")
+    if _has_float(inputs):
+        _refuse_floats(inputs, "$")
     return json.dumps(inputs, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def inputs_digest(data: bytes) -> str:
     """`sha256:` of exactly these bytes."""
     return f"sha256:{hashlib.sha256(data).hexdigest()}"
+
+
+def _has_float(value: Any) -> bool:
+    """Whether there is one anywhere; where it is takes longer to say."""
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, float):
+            return True
+        if isinstance(one, dict | Mapping):
+            waiting.extend(inner for inner in one.values() if type(inner) not in _PLAIN)
+        elif isinstance(one, list | tuple):
+            waiting.extend(inner for inner in one if type(inner) not in _PLAIN)
+    return False
 
 
 def _refuse_floats(value: Any, path: str) -> None:

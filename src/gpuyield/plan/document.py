@@ -83,10 +83,12 @@ def _job_inputs(job: PlanJob) -> dict[str, Any]:
     }
 
 
-def plan_document(problem: Problem, plan: Plan, *, prices: Mapping[str, Decimal] | None = None) -> dict[str, Any]:
+def plan_document(
+    problem: Problem, plan: Plan, *, prices: Mapping[str, Decimal] | None = None, digest: str | None = None
+) -> dict[str, Any]:
     """The document; its `inputs_digest` is that of the canonical inputs' bytes.
 
-    `prices` are those that the plan was made with, if any.
+    `prices` are those that the plan was made with, if any; `digest` is that of its inputs, where it is known.
     """
     jobs = {job.id: job for job in problem.jobs}
     runs = {one.id: one.run for one in plan.jobs if one.run is not None}
@@ -121,7 +123,7 @@ def plan_document(problem: Problem, plan: Plan, *, prices: Mapping[str, Decimal]
         "peak_if_started_at_once": dict(plan.peak_if_started_at_once),
         **({"placement": [say.nodes(one) for one in plan.nodes]} if plan.nodes else {}),
         **({"durations": [_duration(one) for one in problem.families]} if problem.families else {}),
-        "inputs_digest": inputs_digest(canonical_bytes(plan_inputs(problem, prices=prices))),
+        "inputs_digest": digest or inputs_digest(canonical_bytes(plan_inputs(problem, prices=prices))),
         "seed": plan.seed,
         "stopped_because": str(plan.stopped_because),
         "engine": dict(ENGINE),

@@ -29,6 +29,7 @@ from gpuyield.plan.schedule import Placement, Schedule
 from gpuyield.units import DAY_MS, HOUR_MS, format_duration
 
 LISTED = 5
+_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 
 
@@ -55,8 +56,9 @@ class Clock:
             moment = datetime.fromtimestamp(whole, UTC).astimezone(self.zone)
         except (OverflowError, ValueError, OSError):
             return f"{format_duration(at_ms)} after the start"
-        clock = moment.strftime("%H:%M") if not (moment.second or rest) else moment.strftime("%H:%M:%S")
-        return f"{moment.strftime('%a %Y-%m-%d')} {clock}" if self.dated else clock
+        day, clock = moment.replace(tzinfo=None).isoformat().split("T")
+        clock = clock[:8] if moment.second or rest else clock[:5]
+        return f"{_DAYS[moment.weekday()]} {day} {clock}" if self.dated else clock
 
 
 def plural(count: int, noun: str) -> str:

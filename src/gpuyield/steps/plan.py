@@ -15,6 +15,7 @@ from gpuyield.declare.jobs import PLANNING_QUANTILE
 from gpuyield.declare.problem import read_problem
 from gpuyield.errors import DeclarationError
 from gpuyield.model.declaration import Declaration
+from gpuyield.model.document import canonical_bytes, inputs_digest
 from gpuyield.model.duration import FamilyDuration
 from gpuyield.model.evidence import Gap
 from gpuyield.model.job import PlanObjective, Problem
@@ -30,6 +31,9 @@ from gpuyield.steps.setting import read_declaration, wall_clock_ms
 from gpuyield.units import parse_duration, parse_moment, parse_zone
 
 GATE_FAILED = 10
+AFTER_SEARCH, AFTER_FEWEST = 6, 4
+"""What follows a search (bounds, advice, reasons, the document) takes about so many times as long as the canonical
+inputs; with objective fewest-gpus there are no bounds by prices and no advice."""
 Tell = Callable[[str], None]
 
 
@@ -170,10 +174,18 @@ def make(
     start_from: Plan | None = None,
     tell: Tell = lambda said: None,
 ) -> Planned:
-    """Plan within a time limit; the limit is only a cap. It never falls behind the plan that it starts from."""
+    """Plan within a time limit; the limit is only a cap. It never falls behind the plan that it starts from.
+
+    The search ends so much before the limit as explaining and writing are going to take, which is measured on the
+    canonical inputs.
+    """
     used = prices if problem.objective is PlanObjective.CHEAPEST else None
     make_ready(len(problem.jobs), tell)
-    stop = deadline(time_limit)
+    began = time.monotonic()
+    inputs = plan_inputs(problem, prices=used)
+    digest = inputs_digest(canonical_bytes(inputs))
+    after = AFTER_FEWEST if problem.objective is PlanObjective.FEWEST_GPUS else AFTER_SEARCH
+    stop = deadline(time_limit, spare_s=(1 + after) * (time.monotonic() - began))
     if start_from is None:
         plan = make_plan(problem, seed=seed, should_stop=stop, prices=used)
     else:
@@ -183,13 +195,13 @@ def make(
     return Planned(
         problem=problem,
         plan=plan,
-        document=plan_document(problem, plan, prices=used),
-        inputs=plan_inputs(problem, prices=used),
+        document=plan_document(problem, plan, prices=used, digest=digest),
+        inputs=inputs,
     )
 
 
-def deadline(time_limit: str) -> Callable[[], bool]:
-    """Whether the time is up.
+def deadline(time_limit: str, *, spare_s: float = 0) -> Callable[[], bool]:
+    """Whether the time is up; `spare_s` of it, but no more than half, are left for what comes after a search.
 
     Raises:
         DeclarationError: No such length of time.
@@ -198,7 +210,8 @@ def deadline(time_limit: str) -> Callable[[], bool]:
         length_ms = parse_duration(time_limit)
     except DeclarationError as err:
         raise DeclarationError(err.mistakes[0].what, where="--time-limit", fix=err.mistakes[0].fix) from err
-    end = time.monotonic() + length_ms / 1000
+    length_s = length_ms / 1000
+    end = time.monotonic() + length_s - min(spare_s, length_s / 2)
     return lambda: time.monotonic() >= end
 
 

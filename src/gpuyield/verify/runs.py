@@ -132,7 +132,7 @@ def left_by(runs: Iterable[Run], capacity: Mapping[str, Steps]) -> dict[str, Ste
     return {resource: _free(steps, changes.get(resource, {})) for resource, steps in capacity.items()}
 
 
-def has_room(job: Job, runs: Mapping[str, Run], free: Mapping[str, Steps]) -> bool:
+def has_room(job: Job, runs: Mapping[str, Run], free: dict[str, Steps]) -> bool:
     """Whether a job that does not run would fit, in one piece, in what the runs leave, behind its predecessors."""
     ready = max([job.earliest_ms, *(runs[one].end_ms for one in job.after if one in runs)])
     for shape in job.shapes:
