@@ -221,7 +221,11 @@ class _Maker:
         """All deadlines are met: now the objective."""
         if self.problem.objective is PlanObjective.MAKESPAN:
             self.shortest = shortest(
-                self.case, known.schedule, self.budget, lambda best: self.solver.makespan(best, self._merit)
+                self.case,
+                known.schedule,
+                self.seed,
+                self.budget,
+                lambda best: self.solver.makespan(best, self._merit),
             )
             known.schedule = self.shortest.schedule
         elif any(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from gpuyield.model.plan import Certificate, ObjectiveValue
+from gpuyield.plan.bred import bred
 from gpuyield.plan.budget import Budget
 from gpuyield.plan.case import LEARN_TASKS, Case, find_plan, prove, rule_schedules
 from gpuyield.plan.frame import grid_of
@@ -23,11 +24,11 @@ class Shortest:
     certificate: Certificate | None = None
 
 
-def shortest(case: Case, best: Schedule, budget: Budget, better: Callable[[Schedule], Schedule]) -> Shortest:
+def shortest(case: Case, best: Schedule, seed: int, budget: Budget, better: Callable[[Schedule], Schedule]) -> Shortest:
     """A schedule of all jobs that ends early, and what is proven; hard deadlines stay met.
 
-    List rules, then whatever `better` finds; then what is left between bound and end is halved: an end has a plan, or
-    is proven to be too early, or stays open.
+    List rules, then what is bred from them, then whatever `better` finds; then what is left between bound and end is
+    halved: an end has a plan, or is proven to be too early, or stays open.
     """
     if best.missing() or not meets_all(case.board, best):
         return Shortest(best)
@@ -35,7 +36,12 @@ def shortest(case: Case, best: Schedule, budget: Budget, better: Callable[[Sched
         for schedule in rule_schedules(case, budget, (manner,)):
             if not schedule.missing() and meets_all(case.board, schedule) and schedule.end_ms() < best.end_ms():
                 best = schedule
-    return _closed(case, _bounded(case, better(best), budget), budget)
+    known = _bounded(case, best, budget)
+    if known.schedule.end_ms() > known.bound_ms:
+        known = replace(known, schedule=bred(case, known.schedule, known.bound_ms, seed, budget))
+    if known.schedule.end_ms() > known.bound_ms:
+        known = replace(known, schedule=better(known.schedule))
+    return _closed(case, known, budget)
 
 
 def makespan_objective(schedule: Schedule, known: Shortest) -> ObjectiveValue:

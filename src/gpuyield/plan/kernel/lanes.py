@@ -20,6 +20,7 @@ from gpuyield.plan.execution import EXECUTION
 from gpuyield.plan.kernel.fit import FIT
 from gpuyield.plan.kernel.learning import LEARNING, run
 from gpuyield.plan.kernel.levels import LEVELS
+from gpuyield.plan.kernel.project import PROJECT, breed
 from gpuyield.plan.kernel.repair import REPAIR
 from gpuyield.plan.kernel.serial import SERIAL
 from gpuyield.plan.kernel.tariff import TARIFF
@@ -93,12 +94,25 @@ def compiled() -> Lane:
 @cache
 def compiled_learning() -> Callable[..., Any]:
     """`run` of the search with learning, compiled by itself: it is long, and small problems do without it."""
+    return _entry(LEARNING, run)
+
+
+@cache
+def compiled_project() -> Callable[..., Any]:
+    """`breed` of the search for an early end, compiled by itself."""
+    return _entry(PROJECT, breed)
+
+
+def _entry(sources: Sequence[Any], entry: Callable[..., Any]) -> Callable[..., Any]:
+    """One function compiled with those that it calls; as it stands where numba is missing."""
     try:
         inner = _compiler(no_cpython_wrapper=True, no_cfunc_wrapper=True, error_model="numpy", _nrt=False)
         outer = _compiler(no_cfunc_wrapper=True, error_model="numpy", _nrt=False)
     except ImportError:
-        return run
-    return _bound(LEARNING, lambda source: (outer if source.__name__ == run.__name__ else inner)(source))[run.__name__]
+        return entry
+    return _bound(sources, lambda source: (outer if source.__name__ == entry.__name__ else inner)(source))[
+        entry.__name__
+    ]
 
 
 def _compiler(**options: object) -> Callable[[FunctionType], Callable[..., Any]]:
@@ -135,7 +149,7 @@ def _bound(sources: Sequence[Any], wrap: Callable[[FunctionType], Callable[..., 
 
 def _version() -> str:
     said = hashlib.sha256()
-    for source in (*SOURCES, *LEARNING):
+    for source in (*SOURCES, *LEARNING, *PROJECT):
         code = source.__code__
         said.update(code.co_code)
         said.update(

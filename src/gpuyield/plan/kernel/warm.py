@@ -7,6 +7,7 @@ from fractions import Fraction
 from functools import cache
 
 from gpuyield.model.job import Capacity, PlanJob, Problem, Shape
+from gpuyield.plan.bred import brood_of, project_of
 from gpuyield.plan.budget import Budget
 from gpuyield.plan.case import Case
 from gpuyield.plan.kernel.congestion import all_met, levelled, negotiated
@@ -14,6 +15,7 @@ from gpuyield.plan.kernel.grid import grid_of
 from gpuyield.plan.kernel.lanes import (
     compiled,
     compiled_learning,
+    compiled_project,
     is_kept,
     is_learning_ready,
     keep_learning,
@@ -52,6 +54,9 @@ def warm_learning(tell: Callable[[], None] = lambda: None) -> bool:
     table = table_of(case.board, case.steps, range(3))
     assert table is not None
     compiled_learning()(search_of(case.board, case.steps, table, None, 100), 100, 100)
+    project = project_of(case, HOUR_MS, 3 * HOUR_MS)
+    assert project is not None
+    compiled_project()(project, brood_of(project, 4, 0), 0, 1, 0, 2)
     keep_learning()
     return fresh
 
