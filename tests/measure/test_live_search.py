@@ -63,7 +63,7 @@ _CASES = {
 }
 
 
-@pytest.mark.slow_laws
+@pytest.mark.live_measuring
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", _SEEDS)
 @pytest.mark.parametrize("name", sorted(_CASES))
