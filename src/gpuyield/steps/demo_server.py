@@ -43,10 +43,9 @@ def serve_double(
     settings = DoubleSettings(
         engine=EngineSettings(
             slots=_between(slots, 1, 100_000, "--slots"),
-            step_s=parse_latency_us(step, label="--step") / 1e6,
-            prompt_token_s=0.0
-            if prompt_token is None
-            else parse_latency_us(prompt_token, label="--prompt-token") / 1e6,
+            step_s=_seconds(step, "--step"),
+            prompt_token_s=_seconds(prompt_token, "--prompt-token"),
+            sequence_s=_seconds(sequence, "--sequence"),
             output_tokens=_between(tokens, 1, 1_000_000, "--tokens"),
             spread=_spread(spread),
             seed=seed,
@@ -117,6 +116,7 @@ async def _run(double: Double, port: int, ready: Callable[[str], None]) -> None:
 
 
 def _seconds(text: str | None, option: str) -> float:
+    """A time that an option gives; none where it is not given."""
     return 0.0 if text is None else parse_latency_us(text, label=option) / 1e6
 
 
@@ -127,6 +127,6 @@ def _between(value: int, least: int, most: int, option: str) -> int:
 
 
 def _spread(text: str) -> float:
-    if re.fullmatch(r"[0-3](\.\d{1,3})?", text) is None:
+    if re.fullmatch(r"[0-2](\.\d{1,3})?|3(\.0{1,3})?", text) is None:
         raise DeclarationError(f'"{text[:20]}" is no spread.', where="--spread", fix="Write a number from 0 to 3.")
     return float(text)
