@@ -25,9 +25,13 @@ _NAMES = frozenset(one.name for one in COMMANDS)
 
 def run(tokens: Sequence[str]) -> int:
     """Run one command line; returns the exit code."""
-    streams.prepare()
+    with streams.writable():
+        return _exit_code(list(tokens))
+
+
+def _exit_code(tokens: list[str]) -> int:
     try:
-        return _run(list(tokens))
+        return _run(tokens)
     except GpuyieldError as err:
         return _failed(err.mistakes, err.exit_code, tokens)
     except KeyboardInterrupt as err:
