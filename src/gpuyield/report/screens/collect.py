@@ -28,23 +28,40 @@ class Collected(Protocol):
     """What a collection did."""
 
     @property
-    def window(self) -> Window: ...  # noqa: D102
+    def window(self) -> Window:
+        """What was asked for."""
+
     @property
-    def product(self) -> str: ...  # noqa: D102
+    def product(self) -> str:
+        """What the source is."""
+
     @property
-    def version(self) -> str: ...  # noqa: D102
+    def version(self) -> str:
+        """Its version."""
+
     @property
-    def queries(self) -> int: ...  # noqa: D102
+    def queries(self) -> int:
+        """How often it was asked."""
+
     @property
-    def samples(self) -> int: ...  # noqa: D102
+    def samples(self) -> int:
+        """How many samples it gave."""
+
     @property
-    def days_read(self) -> tuple[str, ...]: ...  # noqa: D102
+    def days_read(self) -> tuple[str, ...]:
+        """UTC days that were read."""
+
     @property
-    def days_known(self) -> tuple[str, ...]: ...  # noqa: D102
+    def days_known(self) -> tuple[str, ...]:
+        """UTC days that were complete before, and were not read again."""
+
     @property
-    def names(self) -> Mapping[str, str]: ...  # noqa: D102
+    def names(self) -> Mapping[str, str]:
+        """Names of metrics that were used, by what they tell."""
+
     @property
-    def gaps(self) -> tuple[Gap, ...]: ...  # noqa: D102
+    def gaps(self) -> tuple[Gap, ...]:
+        """What is missing in the window."""
 
 
 def collect_answer(

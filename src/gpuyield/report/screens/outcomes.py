@@ -3,30 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 from gpuyield.model.document import schema_name
+from gpuyield.outcomes.store import Import
 from gpuyield.report.answer import Answer, Next
 from gpuyield.report.sentences import count
 from gpuyield.report.tables import Cell, Column, Kind, Table
 
 
-class Imported(Protocol):
-    """What an import did."""
-
-    @property
-    def new_outcomes(self) -> int: ...  # noqa: D102
-    @property
-    def known_outcomes(self) -> int: ...  # noqa: D102
-    @property
-    def new_verdicts(self) -> int: ...  # noqa: D102
-    @property
-    def known_verdicts(self) -> int: ...  # noqa: D102
-    @property
-    def orphans(self) -> int: ...  # noqa: D102
-
-
-def import_answer(done: Sequence[tuple[str, Imported]]) -> Answer:
+def import_answer(done: Sequence[tuple[str, Import]]) -> Answer:
     """New and known outcomes and verdicts, by file."""
     outcomes = sum(one.new_outcomes for _, one in done)
     verdicts = sum(one.new_verdicts for _, one in done)

@@ -17,24 +17,36 @@ class Said(Protocol):
     """A claim and what is to be said of it."""
 
     @property
-    def claim(self) -> str: ...  # noqa: D102
+    def claim(self) -> str:
+        """What is claimed."""
+
     @property
-    def reason(self) -> str: ...  # noqa: D102
+    def reason(self) -> str:
+        """Why it is refused, or cannot be judged."""
 
 
 class Checked(Protocol):
     """The report of a check."""
 
     @property
-    def schema(self) -> str: ...  # noqa: D102
+    def schema(self) -> str:
+        """That of the document."""
+
     @property
-    def vouched(self) -> tuple[str, ...]: ...  # noqa: D102
+    def vouched(self) -> tuple[str, ...]:
+        """Claims that follow from the inputs."""
+
     @property
-    def refused(self) -> tuple[Said, ...]: ...  # noqa: D102
+    def refused(self) -> tuple[Said, ...]:
+        """Claims that are false, malformed or not proven."""
+
     @property
-    def not_rechecked(self) -> tuple[Said, ...]: ...  # noqa: D102
+    def not_rechecked(self) -> tuple[Said, ...]:
+        """Claims that cannot be judged from the inputs."""
+
     @property
-    def accepted(self) -> bool: ...  # noqa: D102
+    def accepted(self) -> bool:
+        """Nothing is refused, and something is vouched for."""
 
 
 def verify_answer(report: Checked, *, document: str, others: tuple[str, ...] = ()) -> Answer:
