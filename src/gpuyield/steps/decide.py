@@ -13,7 +13,6 @@ from gpuyield.account.pods import Holding
 from gpuyield.decide.decide import decide
 from gpuyield.decide.document import decision_document, decision_inputs
 from gpuyield.errors import DeclarationError
-from gpuyield.ledger import Ledger
 from gpuyield.model.decision import Coverage, DecideInputs, Decision, ServiceHolding
 from gpuyield.model.declaration import Declaration
 from gpuyield.model.gpu import DeviceKind
@@ -28,7 +27,7 @@ from gpuyield.steps.documents import keep
 from gpuyield.steps.evidence import Evidence, gather_chosen
 from gpuyield.steps.observed import NOTHING_OBSERVED, OBSERVED_MS, observed_rows
 from gpuyield.steps.plan import deadline, read_named_problem
-from gpuyield.steps.setting import chosen_window, covered, read_declaration, read_setting
+from gpuyield.steps.setting import chosen_window, read_declaration, read_setting, was_collected
 from gpuyield.units import DAY_MS, Window, parse_duration, parse_zone
 
 _TIME_LIMIT = "20s"
@@ -82,11 +81,6 @@ def decide_answer(
         notes=notes,
         exit_code=GATE[str(found.document["status"])] if gate else 0,
     )
-
-
-def was_collected(ledger_root: Path) -> bool:
-    """Whether anything was ever read into this ledger."""
-    return ledger_root.is_dir() and covered(Ledger(ledger_root)) is not None
 
 
 def decided(evidence: Evidence, asked: Asked) -> Decided:

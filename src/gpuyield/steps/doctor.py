@@ -19,7 +19,7 @@ from gpuyield.steps.doctor_opencost import asked_opencost, compare
 from gpuyield.steps.evidence import Evidence, gather_chosen
 from gpuyield.steps.look import connect
 from gpuyield.steps.needs import NEEDS
-from gpuyield.steps.setting import Setting, chosen_window, covered, read_declaration, wall_clock_ms
+from gpuyield.steps.setting import Setting, chosen_window, read_declaration, wall_clock_ms, was_collected
 from gpuyield.steps.unpromised import Promising, promising
 from gpuyield.units import DAY_MS, HOUR_MS, Window, format_instant
 
@@ -133,11 +133,9 @@ def _kubernetes(asked: _Asked) -> Check:
 
 
 def _evidence(asked: _Asked) -> Evidence | None:
-    if not asked.ledger_root.is_dir():
+    if not was_collected(asked.ledger_root):
         return None
     setting = Setting(declaration=asked.declared, ledger=Ledger.existing(asked.ledger_root), folder=asked.folder)
-    if covered(setting.ledger) is None:
-        return None
     return gather_chosen(setting, chosen_window(setting, window=None, begin=None, end=None))
 
 

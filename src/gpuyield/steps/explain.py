@@ -11,10 +11,9 @@ from gpuyield.model.waterfall import Account
 from gpuyield.report.answer import Answer
 from gpuyield.report.screens.explain import explain_figure, explain_job, explain_lever, known_figures
 from gpuyield.steps.account import accounted
-from gpuyield.steps.decide import was_collected
 from gpuyield.steps.documents import inputs_path, read_json
 from gpuyield.steps.evidence import gather_chosen
-from gpuyield.steps.setting import chosen_window, read_declaration, read_setting
+from gpuyield.steps.setting import chosen_window, read_declaration, read_setting, was_collected
 from gpuyield.units import parse_zone
 
 

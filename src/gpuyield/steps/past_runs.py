@@ -6,11 +6,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from gpuyield.account import ObservedJob, observed_jobs
-from gpuyield.errors import DeclarationError
 from gpuyield.plan.durations import Durations, PastRun, learn
 from gpuyield.steps.evidence import gather_chosen
 from gpuyield.steps.promises import Promises
-from gpuyield.steps.setting import chosen_window, read_setting
+from gpuyield.steps.setting import chosen_window, read_setting, was_collected
 
 
 def durations_of(jobs: Iterable[ObservedJob], promises: Promises) -> Durations:
@@ -29,12 +28,8 @@ def groups(job: ObservedJob, promises: Promises) -> set[str]:
 
 def durations_in(file: Path, ledger_root: Path) -> Durations:
     """What the runs of the default window say; nothing where nothing was collected."""
-    if not ledger_root.is_dir():
+    if not was_collected(ledger_root):
         return learn([])
     setting = read_setting(file, ledger_root)
-    try:
-        chosen = chosen_window(setting, window=None, begin=None, end=None)
-    except DeclarationError:
-        return learn([])
-    evidence = gather_chosen(setting, chosen)
+    evidence = gather_chosen(setting, chosen_window(setting, window=None, begin=None, end=None))
     return durations_of(observed_jobs(evidence.accounting), evidence.promises)

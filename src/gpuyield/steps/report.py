@@ -25,13 +25,13 @@ from gpuyield.report.sentences import count
 from gpuyield.report.twin import page_document
 from gpuyield.steps.account import accounted
 from gpuyield.steps.cost import costed
-from gpuyield.steps.decide import Decided, decided, decided_on_files, was_collected
+from gpuyield.steps.decide import Decided, decided, decided_on_files
 from gpuyield.steps.declared_work import Asked
 from gpuyield.steps.documents import keep, write
 from gpuyield.steps.evidence import Evidence, gather_chosen
 from gpuyield.steps.observed import jobs_on_time
 from gpuyield.steps.queue import queued
-from gpuyield.steps.setting import Setting, chosen_window, read_declaration, read_setting
+from gpuyield.steps.setting import Setting, chosen_window, read_declaration, read_setting, was_collected
 from gpuyield.units import parse_zone
 
 Tell = Callable[[str], None]

@@ -80,6 +80,11 @@ def covered(ledger: Ledger) -> Window | None:
     return read if last is None else read.cut(Window(read.from_ms, max(read.from_ms, last))) or read
 
 
+def was_collected(ledger_root: Path) -> bool:
+    """Whether anything was ever read into this ledger."""
+    return ledger_root.is_dir() and covered(Ledger(ledger_root)) is not None
+
+
 def _last_seen(ledger: Ledger) -> int | None:
     for day in reversed(ledger.days(RUNS)):
         rows = ledger.read(
