@@ -11,7 +11,8 @@ from ssl import SSLContext
 from typing import Any, TypeVar
 
 from gpuyield.demo.engine import EngineSettings
-from gpuyield.demo.server import Double, DoubleSettings, LogRow
+from gpuyield.demo.language_model import DoubleSettings, LogRow
+from gpuyield.demo.server import Double
 
 _Result = TypeVar("_Result")
 
@@ -37,13 +38,17 @@ class RunningDouble:
 
 @contextmanager
 def running_double(
-    *, engine: EngineSettings | None = None, tls: SSLContext | None = None, strict: bool = False, port: int = 0
+    *,
+    engine: EngineSettings | None = None,
+    tls: SSLContext | None = None,
+    fields: frozenset[str] | None = None,
+    port: int = 0,
 ) -> Iterator[RunningDouble]:
-    """Keep a double up."""
+    """Keep a double up; `fields` are those of a request that it knows, None: any."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
-    settings = DoubleSettings(engine=engine or EngineSettings(slots=64, step_s=0.005), strict=strict)
+    settings = DoubleSettings(engine=engine or EngineSettings(slots=64, step_s=0.005), fields=fields)
     double = Double(settings)
     try:
         port = asyncio.run_coroutine_threadsafe(double.start(port=port, tls=tls), loop).result(timeout=20)

@@ -10,7 +10,7 @@ import pytest
 
 from doubles.model_server import RunningDouble, running_double
 from gpuyield.demo.engine import EngineSettings
-from gpuyield.demo.server import LogRow
+from gpuyield.demo.language_model import FIELDS, LogRow
 from gpuyield.measure.graders import Check
 from gpuyield.measure.protocols.chat import Chat
 from gpuyield.measure.protocols.completions import Completions
@@ -260,7 +260,7 @@ def test_the_text_that_is_graded_is_the_content_alone() -> None:
 
 
 def test_a_server_that_knows_no_unknown_fields_is_asked_without_them() -> None:
-    with running_double(strict=True) as server:
+    with running_double(fields=FIELDS) as server:
         took = send(server.url, prompts("a"))
 
     assert took.statuses == [ResponseStatus.OK], "neither ignore_eos nor anything else of one engine is sent"
@@ -268,7 +268,7 @@ def test_a_server_that_knows_no_unknown_fields_is_asked_without_them() -> None:
 
 def test_a_server_that_rejects_what_the_user_sends_is_a_miss_with_its_status() -> None:
     body = {"prompt": "a", "ignore_eos": True}
-    with running_double(strict=True) as server:
+    with running_double(fields=FIELDS) as server:
         took = send(server.url, [RequestLine(id="1", kind="body", content=body)], spoken=Completions())
 
     assert took.statuses == [ResponseStatus.HTTP_ERROR]

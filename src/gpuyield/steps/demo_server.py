@@ -15,7 +15,8 @@ from pathlib import Path
 from gpuyield.declare.values import parse_latency_us
 from gpuyield.demo.answers import Fault
 from gpuyield.demo.engine import EngineSettings
-from gpuyield.demo.server import Double, DoubleSettings
+from gpuyield.demo.language_model import DoubleSettings
+from gpuyield.demo.server import Double
 from gpuyield.errors import DeclarationError, Mistake, SourceError
 from gpuyield.model.document import schema_name
 from gpuyield.report.answer import Answer, Next
