@@ -76,6 +76,22 @@ def test_one_token_has_no_time_between_tokens_and_misses_no_limit_on_it() -> Non
         assert not marks(within(metric, 1), single, give_up_ns=SECOND_NS).missed[0]
 
 
+@pytest.mark.parametrize("metric", [Metric.TPOT, Metric.ITL])
+def test_several_tokens_in_one_read_hide_the_time_between_them_and_miss_every_limit_on_it(metric: Metric) -> None:
+    held_back = {"at": 0, "first": 900, "last": 900, "end": 900, "reads": 1}
+    found = records(held_back | {"tokens": 50}, held_back, held_back | {"tokens": 1})
+
+    assert np.isnan(seconds_of(metric, found)).all(), "unknown, and not 0"
+    assert marks(within(metric, 60_000), found, give_up_ns=SECOND_NS).missed.tolist() == [True, True, False]
+
+
+def test_a_count_of_one_token_beside_several_reads_does_not_excuse_from_a_limit() -> None:
+    found = records({"at": 0, "first": 100, "last": 900, "end": 900, "tokens": 1, "reads": 5, "gap": 700})
+
+    assert seconds_of(Metric.TPOT, found)[0] == pytest.approx(0.2)
+    assert marks(within(Metric.TPOT, 100), found, give_up_ns=SECOND_NS).missed[0]
+
+
 @pytest.mark.parametrize("status", [one for one in ResponseStatus if one not in (OK, ResponseStatus.IN_FLIGHT)])
 @pytest.mark.parametrize("metric", [Metric.TTFT, Metric.TPOT, Metric.ITL, Metric.E2E])
 def test_what_failed_fast_is_a_miss_of_every_objective(status: ResponseStatus, metric: Metric) -> None:

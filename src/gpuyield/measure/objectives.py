@@ -9,8 +9,9 @@ All latencies count from the scheduled time, so that a late sender or a full con
 - itl: the longest gap between two reads that carried content.
 - error: whether the response is OK at all.
 
-A response with a single token, or whose content came in one read, has no tpot and no itl (it is not 0) and cannot
-miss them. Anything but an OK response is a miss.
+A response of a single token has no tpot and no itl (it is not 0) and cannot miss them. One of several tokens, or of
+nobody knows how many, that came in one read has them too, but they are unknown: unknown is a miss, else a server that
+holds its tokens back would keep every limit. Anything but an OK response is a miss.
 """
 
 from __future__ import annotations
@@ -45,8 +46,9 @@ def seconds_of(metric: Metric, records: Records) -> Numbers:
         case Metric.E2E:
             found = _since(records.end_ns, records.scheduled_ns)
         case Metric.TPOT:
-            tokens = np.where(records.output_tokens >= 0, records.output_tokens, records.reads)
-            apart = np.where((tokens > 1) & (records.reads > 1), tokens - 1, np.nan)
+            # A count of at most one beside several reads contradicts them, and is none.
+            tokens = np.where(records.output_tokens > 1, records.output_tokens, records.reads)
+            apart = np.where(records.reads > 1, tokens - 1, np.nan)
             found = _since(records.last_ns, records.first_ns) / apart
         case Metric.ITL:
             found = np.where(records.gap_max_ns >= 0, records.gap_max_ns / SECOND_NS, np.nan)
@@ -84,6 +86,7 @@ def marks(objective: Objective, records: Records, *, give_up_ns: int) -> Marks:
         over |= running & (happened < 0) & ((give_up_ns - records.scheduled_ns) / SECOND_NS > limit_s)
         settled = over | ((objective.metric is Metric.TTFT) & (happened >= 0))
         return Marks(missed=failed | over, pending=running & ~settled)
+    over |= (records.reads == 1) & (records.output_tokens != 1)
     return Marks(missed=failed | (over & ~running), pending=running)
 
 

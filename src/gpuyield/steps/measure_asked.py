@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -27,7 +28,8 @@ from gpuyield.steps.measure_prompts import made_up_prompts
 from gpuyield.units import parse_duration
 
 LARGEST_RATE = Decimal(1_000_000)
-_NEEDS_STREAM = (Metric.TPOT, Metric.ITL)
+NEEDS_STREAM = (Metric.TPOT, Metric.ITL)
+"""Without tokens that come one after another these cannot be known."""
 _Value = TypeVar("_Value")
 
 
@@ -151,7 +153,7 @@ def read_question(question: Question, declared: Declaration) -> Asked:
     least = None if at_least is None else found.value(lambda: _rate(at_least, "--at-least"))
     longest = question.max_duration
     duration_ms = None if longest is None else found.value(lambda: parse_duration(longest))
-    conditions = [found.value(lambda text=text: parse_condition(text)) for text in question.abort_if]  # type: ignore[misc]
+    conditions = [found.value(partial(parse_condition, text)) for text in question.abort_if]
     process = found.value(lambda: _process(question.arrivals))
     if not 1 <= question.workers <= 256:
         found.wrong(f"{question.workers} workers.", "--workers", "Write a number from 1 to 256.")
@@ -259,7 +261,7 @@ def _objective(
 ) -> None:
     if one.metric is Metric.QUEUE:
         found.wrong("queue is nothing that a client sees.", one.name, "Write ttft, which holds the time in the queue.")
-    if one.metric in _NEEDS_STREAM and spoken is not None and not spoken.streams:
+    if one.metric in NEEDS_STREAM and spoken is not None and not spoken.streams:
         found.wrong(f"{one.metric} needs answers that are streamed.", one.name, "Leave --no-stream out.")
     if one.check is not None:
         check = found.value(lambda: _check(one, question))

@@ -1,4 +1,4 @@
-"""The service before the load: what it says of itself, one request to see that it answers, and the sender's ceiling."""
+"""The service before the load: what it says of itself, and one request to see whether and how it answers."""
 
 from __future__ import annotations
 
@@ -16,10 +16,13 @@ from gpuyield.measure.protocols.protocol import Spoken
 from gpuyield.measure.sender.bench import LiveBench, Orders
 from gpuyield.measure.served import Served, read_served
 from gpuyield.model.measure import SECOND_NS, Arrivals, Phase, ProbePlan, ResponseStatus
-from gpuyield.steps.measure_asked import Asked
+from gpuyield.steps.measure_asked import NEEDS_STREAM, Asked
 
 _PATIENCE = Patience(connect_s=3, read_s=5, total_s=5, attempts=1)
 _FIRST_S = 120.0
+_NOT_UNDERSTOOD = ("HTTP 400", "HTTP 422")
+_MANY_TOKENS = 8
+"""So many do not come in a single read by chance."""
 
 
 def looker(asked: Asked) -> Callable[[], Served]:
@@ -62,25 +65,41 @@ def first_answer(asked: Asked) -> FirstAnswer:
     Some servers reject `stream_options`: they are asked again without it, and then nobody counts tokens.
 
     Raises:
-        SourceError: It does not answer rightly, with what is wrong.
+        SourceError: It does not answer rightly, or in one piece where the time between tokens is judged.
     """
-    problem, e2e_s = _try(asked, asked.spoken)
-    if problem in ("HTTP 400", "HTTP 422") and isinstance(asked.spoken, Chat | Completions) and asked.spoken.streams:
-        plainer = replace(asked.spoken, usage=False)
-        again, e2e_s = _try(asked, plainer)
-        if not again:
-            return FirstAnswer(spoken=plainer, e2e_s=e2e_s)
-    if problem:
+    spoken = asked.spoken
+    tried = _try(asked, spoken)
+    if tried.problem in _NOT_UNDERSTOOD and isinstance(spoken, Chat | Completions) and spoken.streams:
+        plainer = replace(spoken, usage=False)
+        again = _try(asked, plainer)
+        if not again.problem:
+            spoken, tried = plainer, again
+    if tried.problem:
         raise SourceError(
-            f"the first request failed: {problem}.",
+            f"the first request failed: {tried.problem}.",
             where=asked.target.url,
             fix="Is the model's name right, is a key needed, and does the URL end in /v1? Try it with curl.",
         )
-    return FirstAnswer(spoken=asked.spoken, e2e_s=e2e_s)
+    judged = [str(one.metric) for one in asked.objectives if one.metric in NEEDS_STREAM]
+    if judged and tried.in_one_piece:
+        raise SourceError(
+            f"the first answer came in one piece, so that its {' and '.join(judged)} cannot be known.",
+            where=asked.target.url,
+            fix="Turn off what holds tokens back on the way (buffering of a proxy), or judge ttft and e2e instead.",
+        )
+    return FirstAnswer(spoken=spoken, e2e_s=tried.e2e_s)
 
 
-def _try(asked: Asked, spoken: Spoken) -> tuple[str, float]:
-    """What is wrong with one answer (empty: nothing), and how long it took."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Tried:
+    """What one answer was like. `problem` is empty when it was right; `in_one_piece`: many tokens in a single read."""
+
+    problem: str = ""
+    e2e_s: float = 0.0
+    in_one_piece: bool = False
+
+
+def _try(asked: Asked, spoken: Spoken) -> _Tried:
     orders = Orders(target=asked.target, spoken=spoken, lines=asked.lines[:1], model=asked.model)
     one = Arrivals(scheduled_ns=np.zeros(1, dtype=np.int64), request=np.zeros(1, dtype=np.int64))
     plan = ProbePlan(
@@ -97,5 +116,8 @@ def _try(asked: Asked, spoken: Spoken) -> tuple[str, float]:
     with LiveBench(orders) as bench:
         records = bench.run(plan, one).records
         if records.status[0] != ResponseStatus.OK:
-            return next(iter(bench.problems), f"no answer within {_FIRST_S:.0f} s"), 0.0
-        return "", int(records.end_ns[0] - records.sent_ns[0]) / SECOND_NS
+            return _Tried(problem=next(iter(bench.problems), f"no answer within {_FIRST_S:.0f} s"))
+    return _Tried(
+        e2e_s=int(records.end_ns[0] - records.sent_ns[0]) / SECOND_NS,
+        in_one_piece=int(records.reads[0]) == 1 and int(records.output_tokens[0]) >= _MANY_TOKENS,
+    )
