@@ -14,11 +14,13 @@ import pytest
 from doubles.command import Command, Ended
 from doubles.model_server import RunningDouble, running_double
 from gpuyield.demo.engine import EngineSettings
+from gpuyield.demo.language_model import FIELDS
 from gpuyield.ledger.parquet import read_parquet
 from gpuyield.measure.sender.bench import Flight, LiveBench, Orders
 from gpuyield.measure.sender.target import parse_target
 from gpuyield.measure.served import difference, read_served
 from gpuyield.model.declaration import Declaration
+from gpuyield.model.measure import ResponseStatus
 from gpuyield.steps.measure import find
 from gpuyield.steps.measure_asked import Question, read_question
 from gpuyield.steps.measure_service import looker
@@ -54,15 +56,16 @@ def short(folder: Path) -> str:
 def test_without_apply_it_shows_target_rates_and_length_and_sends_nothing(
     command: Command, server: RunningDouble
 ) -> None:
-    done = measured(command, server)
+    done = measured(command, server, "--at-least", "30", "--gate", "--out", "my m.json")
 
     assert done.code == 0
     assert "Nothing was sent." in done.out
     assert f"Load for {server.url}, model double: poisson arrivals, never more than 150 requests a second." in done.out
     assert "when a response takes 1 s" in done.out
-    assert f"gpuyield measure --url {server.url} --model double --objective 'ttft p95 20s' --max-rate 150 --apply" in (
-        done.out
-    )
+    assert (
+        f"gpuyield measure --url {server.url} --model double --objective 'ttft p95 20s' --max-rate 150 --at-least 30"
+        " --gate --out 'my m.json' --apply"
+    ) in " ".join(done.out.split())
     assert server.double.connections == 0
 
 
@@ -93,6 +96,7 @@ def test_all_mistakes_come_at_once(command: Command, tmp_path: Path) -> None:
         (("--objective", "mine for 95%", "--check", "mine=no_such:thing"), "cannot be imported"),
         (("--objective", "error for 99%", "--check", "mine"), "names no check"),
         (("--service", "chat", "--objective", "ttft p95 1s"), "gpuyield.yaml"),
+        (("--objective", "ttft p95 1s", "--gate"), "--at-least"),
         ((), "no objective is named"),
     ],
 )
@@ -141,6 +145,37 @@ def test_a_model_that_is_not_served_is_an_error_that_names_those_that_are(
     assert done.code == 3
     assert "--model double" in done.err
     assert server.double.log == []
+
+
+@pytest.mark.parametrize("protocol", ["chat", "completions"])
+def test_a_server_that_refuses_stream_options_is_asked_without_and_nobody_counts_its_tokens(
+    command: Command, protocol: str
+) -> None:
+    options = ("--protocol", protocol, "--level", "quick", "--apply", "--out", "m.json")
+    with running_double(engine=_FAST, fields=FIELDS - {"stream_options"}) as server:
+        done = measured(command, server, "--requests", short(command.folder), *options)
+
+    table = read_parquet(command.folder / "m.records.parquet")
+    found = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+    assert "The server refuses stream_options, so nobody counts tokens" in done.out
+    assert {one["output_tokens"] for one in found} == {-1}
+    assert {one["status"] for one in found} == {ResponseStatus.OK}
+    assert len(found) == len(server.double.log) - 1
+
+
+def test_a_time_per_token_of_answers_that_come_in_one_piece_is_refused_before_any_load(
+    command: Command, server: RunningDouble
+) -> None:
+    path = requests_file(command.folder, {"prompt": "[[fault:chunks_per_read:99]]", "max_tokens": 10})
+
+    done = command(
+        *("measure", "--url", server.url, "--model", "double", "--objective", "tpot p95 40ms"),
+        *("--objective", "ttft p95 5s", "--requests", path, "--apply"),
+    )
+
+    assert done.code == 3
+    assert "came in one piece, so that its tpot cannot be known" in done.err
+    assert len(server.double.log) == 1
 
 
 def test_a_server_that_is_not_there_is_an_error(command: Command) -> None:
@@ -194,6 +229,25 @@ def test_a_search_that_was_interrupted_goes_on_after_its_last_probe(tmp_path: Pa
     assert f"Going on after {len(stopped)} probes of a run that was stopped." in said
     assert [one.plan.number for one in found.measurement.probes] == list(range(len(found.measurement.probes)))
     assert len([line for line in said if line.startswith(("ceiling", "search"))]) == len(found.measurement.probes)
+
+
+def test_a_search_that_ended_with_invalid_probes_says_why_and_begins_again(
+    command: Command, server: RunningDouble
+) -> None:
+    # No sender keeps its schedule to half a microsecond.
+    asked = ("measure", "--url", server.url, "--model", "double", "--objective", "ttft p95 0.01ms", "--apply")
+    asked += ("--requests", short(command.folder))
+
+    first = command(*asked)
+    sent = len(server.double.log)
+    again = command(*asked)
+
+    for done in (first, again):
+        assert done.code == 4
+        assert "No rate is certified" in done.out
+        assert "The sender was too slow: 1 % of the requests were sent more than" in " ".join(done.out.split())
+    assert "Going on after" not in again.err
+    assert len(server.double.log) == 2 * sent
 
 
 def test_a_server_that_restarts_during_a_probe_makes_it_invalid(server: RunningDouble) -> None:

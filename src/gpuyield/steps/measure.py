@@ -7,14 +7,14 @@ from collections.abc import Callable
 from dataclasses import fields, replace
 from pathlib import Path
 
-from gpuyield.errors import SourceError
+from gpuyield.errors import DeclarationError, SourceError
 from gpuyield.measure.arrivals import Schedule
 from gpuyield.measure.rules import RULES, expected_s
 from gpuyield.measure.search import Settings, search
 from gpuyield.measure.sender.bench import Flight, LiveBench, Orders
 from gpuyield.measure.sender.ceiling import self_test
 from gpuyield.model.declaration import Objective
-from gpuyield.model.measure import Probe, Stop
+from gpuyield.model.measure import Probe
 from gpuyield.report.answer import Answer
 from gpuyield.report.screens.measure import Announcement, announced_answer, announcement, probe_line
 from gpuyield.steps.measure_answer import answer_of
@@ -32,14 +32,17 @@ def measure(
     question: Question, *, file: Path, ledger_root: Path, apply: bool, gate: bool, out: Path | None, say: Say, tell: Say
 ) -> Answer:
     """The answer of `gpuyield measure`; without `apply` it says what it would send, and sends nothing."""
+    if gate and question.at_least is None:
+        raise DeclarationError("--gate has nothing to judge by.", where="--gate", fix="Write --at-least R as well.")
     declared = read_declaration(file, required=question.service is not None)
     asked = read_question(question, declared)
     if not apply:
-        return announced_answer(announce(asked, e2e_s=1.0), command=f"gpuyield measure {_again(question)} --apply")
+        command = f"gpuyield measure {_again(question, gate=gate, out=out)} --apply"
+        return announced_answer(announce(asked, e2e_s=1.0), command=command)
     found = find(asked, folder=ledger_root / "measure", say=say, tell=tell)
     answer = answer_of(found, gate=gate, ledger_root=ledger_root, out=out)
-    if found.measurement.stop is not Stop.INVALID:
-        found.kept.forget()
+    # Of whatever end: invalid probes that were kept would end the next search before it begins.
+    found.kept.forget()
     return answer
 
 
@@ -147,7 +150,7 @@ def _progress(flight: Flight) -> str:
     )
 
 
-def _again(question: Question) -> str:
+def _again(question: Question, *, gate: bool, out: Path | None) -> str:
     """The options that were given, for the next command; a key is none of them."""
     words: list[str] = []
     for one in fields(question):
@@ -160,6 +163,8 @@ def _again(question: Question) -> str:
         else:
             for text in value if isinstance(value, tuple) else (value,):
                 words += [option, shlex.quote(str(text))]
+    words += ["--gate"] if gate else []
+    words += ["--out", shlex.quote(str(out))] if out is not None else []
     return " ".join(words)
 
 

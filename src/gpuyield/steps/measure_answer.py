@@ -5,7 +5,9 @@ from __future__ import annotations
 from decimal import Decimal
 from pathlib import Path
 
-from gpuyield.model.measure import Probe
+from gpuyield.measure.protocols.chat import Chat
+from gpuyield.measure.protocols.completions import Completions
+from gpuyield.model.measure import ProbeStatus
 from gpuyield.report.answer import Answer, Next
 from gpuyield.report.screens.measure import measured_answer
 from gpuyield.steps.measure_document import Found, document_of
@@ -44,7 +46,12 @@ def _remarks(found: Found) -> list[str]:
         remarks.append("The prompts were made up: what your users send may be longer or shorter. See --requests.")
     if found.served.engine is None:
         remarks.append("The server tells nothing of its engine and settings, so a change would go unseen.")
-    probes: tuple[Probe, ...] = found.measurement.probes
-    if any(not one.health.valid for one in probes):
-        remarks.append(next(one.health.why for one in probes if not one.health.valid))
+    spoken = found.asked.spoken
+    if isinstance(spoken, Chat | Completions) and spoken.streams and not spoken.usage:
+        remarks.append(
+            "The server refuses stream_options, so nobody counts tokens: in tpot, reads that carried content stand in "
+            "for them, which can only make it longer."
+        )
+    # The table cuts them short.
+    remarks += dict.fromkeys(one.reason for one in found.measurement.probes if one.status is ProbeStatus.INVALID)
     return remarks

@@ -70,7 +70,10 @@ def _subject(found: Found, records: Path) -> Subject:
 
 
 def _gaps(served: Served) -> tuple[Gap, ...]:
-    gaps = [Gap(reason="replicas and GPUs of each are not known", where="result.certified_rps_per_gpu")]
+    gaps = [
+        Gap(reason="replicas and GPUs of each are not known", where="result.certified_rps_per_gpu"),
+        Gap(reason="the load was not compared with what the service really gets", where="representative"),
+    ]
     if served.engine is None:
         gaps.append(Gap(reason="the server tells nothing of its engine and settings", where="config"))
     return tuple(gaps)

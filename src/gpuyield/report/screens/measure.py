@@ -115,7 +115,7 @@ def _headline(service: str, result: Mapping[str, Any]) -> list[str]:
 _STOPPED = {
     "quick": "the level quick only estimates",
     "not_certified": "no confirmation passed",
-    "contradiction": "a lower rate was refuted than certified, so the service changed meanwhile",
+    "contradiction": "the rate that passed was refuted too: the service changed, or chance struck",
     "time": "the time was over",
     "invalid": "the sender could not keep its schedule, or the service changed",
     "not_serving": "not one response was whole",
@@ -138,7 +138,7 @@ def _probes(probes: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def _cell(probe: Mapping[str, Any], key: str) -> Any:
-    # What is wrong with the sender is said in whole below the table.
+    # Why a probe is invalid is said in whole below the table.
     value = probe[key].partition(":")[0] if key == "reason" else probe.get(key)
     return float(f"{value:.4g}") if isinstance(value, float) else value
 
