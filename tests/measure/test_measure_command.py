@@ -235,8 +235,8 @@ def test_a_search_that_ended_with_invalid_probes_says_why_and_begins_again(
     command: Command, server: RunningDouble
 ) -> None:
     # No sender keeps its schedule to half a microsecond.
-    asked = ("measure", "--url", server.url, "--model", "double", "--objective", "ttft p95 0.01ms", "--apply")
-    asked += ("--requests", short(command.folder))
+    limit = ("--objective", "ttft p95 0.01ms", "--requests", short(command.folder))
+    asked = ("measure", "--url", server.url, "--model", "double", *limit, "--apply")
 
     first = command(*asked)
     sent = len(server.double.log)
