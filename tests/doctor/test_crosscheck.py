@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpuyield.account.lives import Ending
 from gpuyield.account.nodes import Nodes, NodeState
-from gpuyield.account.pods import Ending, Holding
+from gpuyield.account.pods import Holding
 from gpuyield.collect.opencost import AllocationRow, NodeAsset
 from gpuyield.cost.prices import price_book
 from gpuyield.model.cells import Owner

@@ -13,8 +13,9 @@ from dataclasses import replace
 from itertools import pairwise
 
 from gpuyield.account.activity import Device, Devices
+from gpuyield.account.lives import Ending
 from gpuyield.account.nodes import Nodes, NodeState
-from gpuyield.account.pods import Ending, Holding, Pods
+from gpuyield.account.pods import Holding, Pods
 from gpuyield.account.shares import Votes, is_shared, share_of, state_near
 
 

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from gpuyield.account.account import Accounting
+from gpuyield.account.lives import Ending
 from gpuyield.account.nodes import NodeState
-from gpuyield.account.pods import Ending, Holding, Waiting
+from gpuyield.account.pods import Holding, Waiting
 from gpuyield.model.gpu import DeviceKind
 from gpuyield.model.job import Capacity, PlanJob, Shape
 from gpuyield.units import Window, merge_windows

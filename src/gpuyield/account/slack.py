@@ -14,8 +14,9 @@ import numpy as np
 
 from gpuyield.account.free import Bypass, FreeTime
 from gpuyield.account.gathering import CellRows
+from gpuyield.account.lives import SECOND_MS, Ending
 from gpuyield.account.nodes import Nodes, NodeState
-from gpuyield.account.pods import SECOND_MS, Ending, Holding, Pods, Waiting
+from gpuyield.account.pods import Holding, Pods, Waiting
 from gpuyield.model.waterfall import GpuClass
 from gpuyield.units import Window, merge_windows
 

@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
-from gpuyield.account.pods import Holding, label_key
+from gpuyield.account.pod_facts import label_key
+from gpuyield.account.pods import Holding
 from gpuyield.ledger import Ledger
 from gpuyield.ledger.tables import RUNS, RunKind
 from gpuyield.model.declaration import BatchFamily, Selector, Service

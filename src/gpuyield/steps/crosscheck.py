@@ -14,8 +14,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from gpuyield.account.lives import Ending
 from gpuyield.account.nodes import Nodes
-from gpuyield.account.pods import Ending, Holding
+from gpuyield.account.pods import Holding
 from gpuyield.collect.opencost import AllocationRow, NodeAsset
 from gpuyield.model.gpu import SLICES_PER_CARD, DeviceKind, mig_slices
 from gpuyield.units import HOUR_MS, MINUTE_MS, Window, merge_windows
