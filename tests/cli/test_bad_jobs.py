@@ -90,6 +90,9 @@ def test_a_million_jobs_are_refused_with_a_clear_answer(console: Console) -> Non
     done = console.run("plan", "--jobs", "jobs.csv", *NIGHT)
 
     assert said(done) == ["jobs.csv: more than 250,000 rows."]
+    assert done.document["errors"][0]["fix"] == (
+        "A plan holds no more jobs: plan those released first, or each queue alone on its part of the GPUs."
+    )
 
 
 @pytest.mark.parametrize("text", ["", "[", "{}", "[1]", '[{"id": "a", "id": "b"}]', "[" * 5_000, "\x00", "id;gpus\n"])

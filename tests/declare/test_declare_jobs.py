@@ -302,8 +302,75 @@ def test_near_names_are_looked_for_only_for_the_first_of_many_unknown_predecesso
     assert mistakes[-1].what == "1,000 more mistakes."
 
 
-def test_an_empty_job_file_is_told_what_to_write() -> None:
-    with pytest.raises(DeclarationError) as wrong:
-        read_rows(Path("jobs.yaml"), b"")
+LIST = "the file is empty. Write a list of rows, or [] for none."
+NONE = "for no jobs at all write [] into a .json file."
 
-    assert str(wrong.value) == "jobs.yaml:1:1: the file is empty. Write a list of rows, or [] for none."
+
+@pytest.mark.parametrize(
+    ("name", "text", "told"),
+    [
+        ("jobs.yaml", "", f"jobs.yaml:1:1: {LIST}"),
+        ("jobs.yaml", "# none yet\n", f"jobs.yaml:1:1: {LIST}"),
+        ("jobs.json", "", f"jobs.json:1:1: {LIST}"),
+        ("jobs.json", " \n", f"jobs.json:1:1: {LIST}"),
+        ("jobs.jsonl", "", f"jobs.jsonl:1:1: the file is empty. Write one {{...}} a line; {NONE}"),
+        ("jobs.jsonl", "\n\n", f"jobs.jsonl:1:1: the file is empty. Write one {{...}} a line; {NONE}"),
+        ("jobs.csv", "", "jobs.csv:1:1: the file is empty. Start with a line of column names."),
+        ("jobs.csv", "id,gpus\n\n", f"jobs.csv:1:1: no rows follow the column names. Write one row a job; {NONE}"),
+    ],
+)
+def test_a_job_file_without_rows_is_told_what_to_write(name: str, text: str, told: str) -> None:
+    with pytest.raises(DeclarationError) as wrong:
+        read_rows(Path(name), text.encode())
+
+    assert str(wrong.value) == told
+
+
+def test_a_parquet_file_without_rows_is_told_what_to_write(tmp_path: Path) -> None:
+    file = tmp_path / "jobs.parquet"
+    duckdb.sql("select 'a' as id, 1 as gpus where false").write_parquet(str(file))
+
+    with pytest.raises(DeclarationError) as wrong:
+        read_rows(file, file.read_bytes())
+
+    assert str(wrong.value) == f"{file}: the file has no rows. Write one row a job; {NONE}"
+
+
+@pytest.mark.parametrize(("name", "text"), [("jobs.json", "[]"), ("jobs.yaml", "[]"), ("jobs.json", '{"jobs": []}')])
+def test_an_empty_list_says_that_there_are_no_jobs(name: str, text: str) -> None:
+    assert list(read_rows(Path(name), text.encode()).rows) == []
+
+
+@pytest.mark.parametrize(
+    ("row", "told"),
+    [
+        (
+            '"gpus": 1.5, "duration_s": 60',
+            "gpus 1.5 is not a whole number. Write 1 or 2. "
+            "Parts of GPUs are planned as a resource of their own: demand: {slice: 3}.",
+        ),
+        ('"demand": {"cpu": 0.5}, "duration_s": 60', "cpu 0.5 is below 1. Write 1 or more."),
+        ('"demand": {"cpu": 2.5}, "duration_s": 60', "cpu 2.5 is not a whole number. Write 2 or 3."),
+        (
+            '"gpus": 1e300, "duration_s": 60',
+            "gpus 1e300 is out of range. Write a number from 1 to 1000000000, its exponent from -99 to 99.",
+        ),
+        (
+            '"gpus": 1, "duration_s": 60, "weight": 1e-300',
+            "weight 1e-300 is out of range. Write a number from 0 to 1e99, its exponent from -99 to 99.",
+        ),
+        (
+            '"gpus": 1, "duration_s": 60, "deadline": 1e300',
+            'deadline "1e300" is not a deadline. Write 2026-12-01T06:00:00Z, within 8h, 06:00 Europe/Berlin, or '
+            "milestone:NAME. Or seconds from the origin: 7200.",
+        ),
+    ],
+)
+def test_a_number_that_cannot_be_taken_is_told_what_can(tmp_path: Path, row: str, told: str) -> None:
+    jobs = tmp_path / "jobs.json"
+    jobs.write_text(f'[{{"id": "a", {row}}}]', encoding="utf-8")
+
+    with pytest.raises(DeclarationError) as wrong:
+        read_problem(jobs, gpus=4, now_ms=NOW_MS)
+
+    assert [f"{one.what} {one.fix}" for one in wrong.value.mistakes] == [told]

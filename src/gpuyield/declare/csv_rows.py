@@ -7,7 +7,7 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gpuyield.declare.row import Row, check_number, plain_json
+from gpuyield.declare.row import FOR_NONE, Row, check_number, plain_json
 from gpuyield.declare.tree import Path as KeyPath
 from gpuyield.declare.tree import Plain, shown
 from gpuyield.errors import DeclarationError, Mistake
@@ -42,6 +42,10 @@ def csv_rows(text: str, *, file: str, delimiter: str) -> tuple[list[Row], list[M
         ) from err
     if not names:
         raise DeclarationError("the file is empty.", where=f"{file}:1:1", fix="Start with a line of column names.")
+    if not rows and not mistakes:
+        raise DeclarationError(
+            "no rows follow the column names.", where=f"{file}:1:1", fix=f"Write one row a job; {FOR_NONE}."
+        )
     return rows, mistakes
 
 

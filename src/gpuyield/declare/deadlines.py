@@ -50,7 +50,8 @@ def parse_deadline(
     if clock:
         return _next_clock(clock, label=label, zone=zone)
     if not re.match(r"\d{4}-\d\d-\d\d", stripped, re.ASCII):
-        raise DeclarationError(f'{label} "{shown(text)}" is not a deadline.', fix=_FORMS)
+        seconds = "" if origin_ms is None else " Or seconds from the origin: 7200."
+        raise DeclarationError(f'{label} "{shown(text)}" is not a deadline.', fix=f"{_FORMS}{seconds}")
     return At(at_ms=parse_time(stripped, label=label, zone=zone))
 
 

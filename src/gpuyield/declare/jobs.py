@@ -179,7 +179,7 @@ def _shapes(reader: RowReader, terms: JobTerms, usual: FamilyDuration | None) ->
         what = f"{' and '.join(lengths)} are given together." if lengths else "the run time is missing."
         reader.say((lengths[1],) if lengths else (), what, "Give exactly one of duration_s, durations and quantiles.")
     gpus = reader.text("gpus", _gpus, wanted="a whole number from 1 on")
-    demand = reader.mapping("demand", _gpus, wanted="{resource: amount}")
+    demand = reader.mapping("demand", _amount, wanted="{resource: amount}")
     by_flavor = reader.mapping("durations", _duration, wanted="{flavor: seconds}")
     duration_ms = reader.text("duration_s", _duration, wanted="a number of seconds")
     if reader.has("quantiles"):
@@ -291,7 +291,12 @@ def _text(text: str, label: str) -> str:
 
 
 def _gpus(text: str, label: str) -> int:
-    return parse_count(text, label=label, at_least=1, at_most=1_000_000_000)
+    of_parts = "Parts of GPUs are planned as a resource of their own: demand: {slice: 3}."
+    return parse_count(text, label=label, at_least=1, of_parts=of_parts)
+
+
+def _amount(text: str, label: str) -> int:
+    return parse_count(text, label=label, at_least=1)
 
 
 def _number(at_least: int, text: str, label: str) -> Decimal:

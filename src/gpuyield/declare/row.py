@@ -14,6 +14,9 @@ from gpuyield.errors import DeclarationError
 MOST_ROWS = 250_000
 """Beyond so many rows a file is refused: a plan of them would take too long."""
 
+FOR_NONE = "for no jobs at all write [] into a .json file"
+"""Advice for a file that has no rows: most often whatever wrote it failed, so none is said, not assumed."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
@@ -30,7 +33,11 @@ def check_number(rows: Sequence[object], where: str) -> None:
         DeclarationError: They are.
     """
     if len(rows) > MOST_ROWS:
-        raise DeclarationError(f"more than {MOST_ROWS:,} rows.", where=where, fix="Split the file.")
+        raise DeclarationError(
+            f"more than {MOST_ROWS:,} rows.",
+            where=where,
+            fix="A plan holds no more jobs: plan those released first, or each queue alone on its part of the GPUs.",
+        )
 
 
 def plain_json(text: str) -> Plain:

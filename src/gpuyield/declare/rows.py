@@ -15,7 +15,7 @@ from functools import cached_property, partial
 from pathlib import Path
 
 from gpuyield.declare.csv_rows import csv_rows
-from gpuyield.declare.row import MOST_ROWS, Row, check_number, plain_json
+from gpuyield.declare.row import FOR_NONE, MOST_ROWS, Row, check_number, plain_json
 from gpuyield.declare.tree import Path as KeyPath
 from gpuyield.declare.tree import Plain, Tree, decode, shown
 from gpuyield.declare.values import rfc3339
@@ -25,6 +25,7 @@ from gpuyield.ledger.parquet import read_parquet
 from gpuyield.model.job import SourceFile
 
 _MAX_BYTES = 512 << 20
+_WRITE_A_LIST = "Write a list of rows, or [] for none."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,11 +59,10 @@ def _text_rows(text: str, *, file: str, ending: str) -> tuple[list[Row], list[Mi
         return _listed_rows(_tree(text, file))
     if ending in (".csv", ".tsv"):
         return csv_rows(text, file=file, delimiter="\t" if ending == ".tsv" else "")
-    start = text.lstrip()[:1]
-    if ending in (".jsonl", ".ndjson") or (start == "{" and not _is_json(text)):
+    if ending in (".jsonl", ".ndjson"):
         return _json_lines(text, file=file)
-    if start in ("[", "{") or ending == ".json":
-        return _json_list(text, file=file)
+    if text.lstrip()[:1] in ("[", "{") or ending == ".json":
+        return _json(text, file=file)
     raise DeclarationError(
         f'"{shown(ending or "no ending")}" tells no format.',
         where=file,
@@ -70,19 +70,9 @@ def _text_rows(text: str, *, file: str, ending: str) -> tuple[list[Row], list[Mi
     )
 
 
-def _is_json(text: str) -> bool:
-    """Whether the text is one JSON value, as opposed to one on each line."""
-    try:
-        plain_json(text)
-    except DeclarationError as err:
-        return "twice" in err.mistakes[0].what
-    return True
-
-
 def _tree(text: str, file: str) -> Tree:
     most = max(200_000, len(text))
-    advice = "Write a list of rows, or [] for none."
-    return read_tree(text.encode(), file=file, max_bytes=_MAX_BYTES, max_nodes=most, when_empty=advice)
+    return read_tree(text.encode(), file=file, max_bytes=_MAX_BYTES, max_nodes=most, when_empty=_WRITE_A_LIST)
 
 
 def _listed_rows(tree: Tree) -> tuple[list[Row], list[Mistake]]:
@@ -132,12 +122,18 @@ class _JsonPlaces:
         return f"{self._file}:{int(line) + self._first_line - 1}:{column}"
 
 
-def _json_list(text: str, *, file: str) -> tuple[list[Row], list[Mistake]]:
+def _json(text: str, *, file: str) -> tuple[list[Row], list[Mistake]]:
+    """The rows of one JSON value; objects that follow each other are one row each."""
+    if not text.strip():
+        raise DeclarationError("the file is empty.", where=f"{file}:1:1", fix=_WRITE_A_LIST)
     places = _JsonPlaces(text, file=file)
     try:
         root = plain_json(text)
     except DeclarationError as err:
-        _tree_mistakes(text, file, err)
+        if "twice" in err.mistakes[0].what:
+            _tree(text, file)  # It knows the place, which the JSON reader does not.
+        elif text.lstrip()[0] == "{":
+            return _json_lines(text, file=file)
         raise DeclarationError(
             err.mistakes[0].what, where=f"{file}:{err.mistakes[0].where}", fix=err.mistakes[0].fix
         ) from err
@@ -152,12 +148,6 @@ def _json_list(text: str, *, file: str) -> tuple[list[Row], list[Mistake]]:
         raise DeclarationError("the file is no JSON list.", where=f"{file}:1:1", fix="Write [{...}, {...}].")
     check_number(root, file)
     return _as_rows(root, lambda at, path: places.where((at, *path)))
-
-
-def _tree_mistakes(text: str, file: str, err: DeclarationError) -> None:
-    """Say duplicate keys with their places, which the JSON reader does not know."""
-    if "twice" in err.mistakes[0].what:
-        _tree(text, file)
 
 
 def _json_lines(text: str, *, file: str) -> tuple[list[Row], list[Mistake]]:
@@ -182,6 +172,8 @@ def _json_lines(text: str, *, file: str) -> tuple[list[Row], list[Mistake]]:
             mistakes.append(
                 Mistake(what="a line that is no JSON object.", where=where(()), fix="Write one {...} a line.")
             )
+    if not rows and not mistakes:
+        raise DeclarationError("the file is empty.", where=f"{file}:1:1", fix=f"Write one {{...}} a line; {FOR_NONE}.")
     return rows, mistakes
 
 
@@ -190,7 +182,10 @@ def _line_place(line: str, file: str, number: int, path: KeyPath) -> str:
 
 
 def _parquet_rows(path: Path) -> tuple[list[Row], list[Mistake]]:
-    found = read_parquet(path, max_rows=MOST_ROWS)
+    found = read_parquet(path, max_rows=MOST_ROWS + 1)
+    check_number(found.rows, str(path))
+    if not found.rows:
+        raise DeclarationError("the file has no rows.", where=str(path), fix=f"Write one row a job; {FOR_NONE}.")
     rows: list[Row] = []
     for number, values in enumerate(found.rows, start=1):
         fields = {name: _plain(value) for name, value in zip(found.columns, values, strict=True) if value is not None}

@@ -96,7 +96,9 @@ def decode(data: bytes, *, file: str, max_bytes: int) -> str:
     """
     if len(data) > max_bytes:
         raise DeclarationError(
-            f"the file has {len(data):,} bytes; at most {max_bytes:,} are read.", where=file, fix="Split it."
+            f"the file has {len(data):,} bytes; at most {max_bytes:,} are read.",
+            where=file,
+            fix="Leave out what is not needed.",
         )
     try:
         text = data.decode("utf-8-sig")

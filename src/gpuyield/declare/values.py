@@ -7,6 +7,7 @@ spelling; the caller knows where the text stands.
 from __future__ import annotations
 
 import difflib
+import math
 import re
 from collections.abc import Iterable
 from datetime import UTC, date, datetime, time, tzinfo
@@ -20,6 +21,8 @@ from gpuyield.units import DAY_MS, instant_ms, local_instant, parse_duration, pa
 NUMBER = r"[+-]?(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][+-]?\d{1,2})?"
 CURRENCY = r"[A-Z]{3}"
 _NUMBER = re.compile(NUMBER, re.ASCII)
+_ANY_NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+"""A number of any size; `NUMBER` is one whose exponent has two digits at most."""
 _OCTAL = re.compile(r"[+-]?0\d+", re.ASCII)
 _DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _LONGEST = 64
@@ -61,6 +64,10 @@ def parse_number(
     """An exact decimal between these bounds."""
     stripped = text.strip()
     if len(stripped) > _LONGEST or not _NUMBER.fullmatch(stripped):
+        if _ANY_NUMBER.fullmatch(stripped):
+            low = at_least if at_least is not None else above if above is not None else "-1e99"
+            fix = f"Write a number from {low} to {'1e99' if at_most is None else at_most}, its exponent from -99 to 99."
+            raise DeclarationError(f"{label} {shown(stripped)} is out of range.", fix=fix)
         raise DeclarationError(f'{label} "{shown(text)}" is not a number.', fix=_right_number(stripped))
     if _OCTAL.fullmatch(stripped):
         raise DeclarationError(
@@ -76,13 +83,13 @@ def parse_number(
     return number
 
 
-def parse_count(text: str, *, label: str, at_least: int = 0, at_most: int = 1_000_000_000) -> int:
-    """A whole number between these bounds."""
+def parse_count(text: str, *, label: str, at_least: int = 0, at_most: int = 1_000_000_000, of_parts: str = "") -> int:
+    """A whole number between these bounds; `of_parts` is more advice for one that is not whole."""
     number = parse_number(text, label=label, at_least=at_least, at_most=at_most)
     if number != number.to_integral_value():
-        raise DeclarationError(
-            f"{label} {shown(text)} is not a whole number.", fix=f"Write {max(int(number), at_least)}."
-        )
+        below = math.floor(number)
+        fix = f"Write {below} or {below + 1}." if at_least <= below else f"Write {below + 1}."
+        raise DeclarationError(f"{label} {shown(text)} is not a whole number.", fix=f"{fix} {of_parts}".rstrip())
     return int(number)
 
 
