@@ -304,6 +304,8 @@ def test_near_names_are_looked_for_only_for_the_first_of_many_unknown_predecesso
 
 LIST = "the file is empty. Write a list of rows, or [] for none."
 NONE = "for no jobs at all write [] into a .json file."
+PARTS = "Parts of GPUs are planned as a resource of their own: demand: {slice: 3}."
+FORMS = "Write 2026-12-01T06:00:00Z, within 8h, 06:00 Europe/Berlin, or milestone:NAME."
 
 
 @pytest.mark.parametrize(
@@ -328,7 +330,8 @@ def test_a_job_file_without_rows_is_told_what_to_write(name: str, text: str, tol
 
 def test_a_parquet_file_without_rows_is_told_what_to_write(tmp_path: Path) -> None:
     file = tmp_path / "jobs.parquet"
-    duckdb.sql("select 'a' as id, 1 as gpus where false").write_parquet(str(file))
+    with duckdb.connect() as connection:
+        connection.execute(f"copy (select 'a' as id, 1 as gpus where false) to '{file}' (format parquet)")
 
     with pytest.raises(DeclarationError) as wrong:
         read_rows(file, file.read_bytes())
@@ -346,8 +349,7 @@ def test_an_empty_list_says_that_there_are_no_jobs(name: str, text: str) -> None
     [
         (
             '"gpus": 1.5, "duration_s": 60',
-            "gpus 1.5 is not a whole number. Write 1 or 2. "
-            "Parts of GPUs are planned as a resource of their own: demand: {slice: 3}.",
+            f"gpus 1.5 is not a whole number. Write 1 or 2. {PARTS}",
         ),
         ('"demand": {"cpu": 0.5}, "duration_s": 60', "cpu 0.5 is below 1. Write 1 or more."),
         ('"demand": {"cpu": 2.5}, "duration_s": 60', "cpu 2.5 is not a whole number. Write 2 or 3."),
@@ -361,8 +363,7 @@ def test_an_empty_list_says_that_there_are_no_jobs(name: str, text: str) -> None
         ),
         (
             '"gpus": 1, "duration_s": 60, "deadline": 1e300',
-            'deadline "1e300" is not a deadline. Write 2026-12-01T06:00:00Z, within 8h, 06:00 Europe/Berlin, or '
-            "milestone:NAME. Or seconds from the origin: 7200.",
+            f'deadline "1e300" is not a deadline. {FORMS} Or seconds from the origin: 7200.',
         ),
     ],
 )
