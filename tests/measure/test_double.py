@@ -10,11 +10,11 @@ from random import Random
 import numpy as np
 import pytest
 
+from gpuyield.demo.engine import Engine as DoublesEngine
 from gpuyield.demo.engine import EngineSettings, Served, engine_of
-from gpuyield.measure.simulator import Engine, EngineKind, RequestSet, serve
+from gpuyield.measure.simulator import RequestSet, serve
 from gpuyield.model.measure import Arrivals
-
-_MS = 1_000_000
+from measure.same_engine import simulated
 
 
 class _VirtualTime:
@@ -34,71 +34,64 @@ class _VirtualTime:
             heapq.heappop(self.due)[2]()
 
 
-def times_of(settings: EngineSettings, arrivals: list[int], prompts: list[int], outputs: list[int]) -> list[list[int]]:
-    """First and last token of each request."""
-    clock = _VirtualTime()
-    engine = engine_of(settings, clock.at)
-    found: list[list[int]] = [[] for _ in arrivals]
+class _Request:
+    """A request that leaves as soon as its last token is there."""
 
-    def end(row: int, served: Served) -> None:
-        at = [engine.token_ns(served, number) for number in (0, served.output_tokens - 1)]
-        known = [one for one in at if one is not None]
-        if len(known) == 2 and not found[row]:
-            found[row] = known
-            clock.at(known[1], lambda: engine.leave(served, at_ns=known[1]))
-
-    for row, (arrived, prompt, output) in enumerate(zip(arrivals, prompts, outputs, strict=True)):
-        holder: list[Served] = []
-        holder.append(
-            Served(
-                arrived_ns=arrived,
-                prompt_tokens=prompt,
-                output_tokens=output,
-                begin=lambda served, row=row: end(row, served),  # type: ignore[misc]
-                advance=lambda row=row, holder=holder: end(row, holder[0]),  # type: ignore[misc]
-            )
+    def __init__(self, engine: DoublesEngine, clock: _VirtualTime, *, arrived: int, prompt: int, output: int) -> None:
+        self._engine = engine
+        self._clock = clock
+        self._served = Served(
+            arrived_ns=arrived,
+            prompt_tokens=prompt,
+            output_tokens=output,
+            begin=lambda _: self._look(),
+            advance=self._look,
         )
-        clock.at(arrived, lambda holder=holder: engine.arrive(holder[0]))  # type: ignore[misc]
-    clock.run()
-    return found
+        self.first_ns = self.last_ns = -1
+        clock.at(arrived, self._arrive)
+
+    def _arrive(self) -> None:
+        self._engine.arrive(self._served)
+
+    def _look(self) -> None:
+        first, last = (self._engine.token_ns(self._served, at) for at in (0, self._served.output_tokens - 1))
+        if first is not None and last is not None and self.last_ns < 0:
+            self.first_ns, self.last_ns = first, last
+            self._clock.at(last, self._leave)
+
+    def _leave(self) -> None:
+        self._engine.leave(self._served, at_ns=self.last_ns)
 
 
 @pytest.mark.parametrize(
-    ("settings", "simulated"),
+    "settings",
     [
-        (
-            EngineSettings(slots=4, step_s=0.005, prompt_token_s=0.0001),
-            Engine(kind=EngineKind.SLOTS, slots=4, step_ns=5 * _MS, per_prompt_token_ns=_MS // 10),
-        ),
-        (
-            EngineSettings(slots=6, step_s=0.004, prompt_token_s=0.0001, sequence_s=0.0002, prefill_tokens=64),
-            Engine(
-                kind=EngineKind.BATCHING,
-                slots=6,
-                step_ns=4 * _MS,
-                per_sequence_ns=_MS // 5,
-                per_prompt_token_ns=_MS // 10,
-                prefill_tokens=64,
-            ),
-        ),
+        EngineSettings(slots=4, step_s=0.005, prompt_token_s=0.0001),
+        EngineSettings(slots=6, step_s=0.004, prompt_token_s=0.0001, sequence_s=0.0002, prefill_tokens=64),
     ],
     ids=["slots", "batching"],
 )
-def test_an_engine_serves_as_its_simulation_does(settings: EngineSettings, simulated: Engine) -> None:
+def test_an_engine_serves_as_its_simulation_does(settings: EngineSettings) -> None:
     rng = Random(7)
     count = 300
     # Odd arrivals, so that none falls on the end of a step, where either order is right.
     arrivals = sorted(rng.randrange(3 * 10**9) * 2 + 1 for _ in range(count))
     prompts = [rng.randint(1, 100) for _ in range(count)]
     outputs = [rng.randint(1, 20) for _ in range(count)]
+    clock = _VirtualTime()
+    engine = engine_of(settings, clock.at)
 
-    found = times_of(settings, arrivals, prompts, outputs)
+    found = [
+        _Request(engine, clock, arrived=arrived, prompt=prompt, output=output)
+        for arrived, prompt, output in zip(arrivals, prompts, outputs, strict=True)
+    ]
+    clock.run()
     truth = serve(
-        simulated,
+        simulated(settings),
         RequestSet(prompt_tokens=np.array(prompts), output_tokens=np.array(outputs)),
         Arrivals(scheduled_ns=np.array(arrivals), request=np.arange(count)),
         seed=0,
     )
 
-    assert [one[0] for one in found] == truth.first_ns.tolist()
-    assert [one[1] for one in found] == truth.end_ns.tolist()
+    assert [one.first_ns for one in found] == truth.first_ns.tolist()
+    assert [one.last_ns for one in found] == truth.end_ns.tolist()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from gpuyield.errors import DeclarationError
 from gpuyield.measure.arrivals import Poisson, Schedule
 from gpuyield.measure.shapes import shapes
 from gpuyield.measure.simulator import Engine, EngineKind, RequestSet, serve
@@ -45,7 +46,7 @@ def test_slots_serve_as_a_list_of_free_times_does() -> None:
 
 
 def test_one_slot_makes_requests_wait_as_long_as_the_formula_of_pollaczek_and_khinchine_says() -> None:
-    requests = RequestSet(prompt_tokens=np.array([0, 0]), output_tokens=np.array([50, 150]))
+    requests = RequestSet(prompt_tokens=np.array([1, 1]), output_tokens=np.array([50, 150]))
     engine = Engine(kind=EngineKind.SLOTS, slots=1, step_ns=MS)
     arrivals = poisson(6, 40_000, 2)
 
@@ -74,6 +75,12 @@ def test_a_batch_of_one_takes_a_step_for_each_token_and_longer_where_a_prompt_is
     assert (found.first_ns / MS).tolist() == [25.0, 38.0]
     assert (found.end_ns / MS).tolist() == [61.0, 50.0]
     assert (found.gap_max_ns / MS).tolist() == [13.0, 12.0]
+
+
+@pytest.mark.parametrize(("prompt", "output"), [([0, 4], [1, 1]), ([1, 4], [1, 0]), ([], [])])
+def test_requests_without_a_prompt_or_an_answer_are_refused(prompt: list[int], output: list[int]) -> None:
+    with pytest.raises(DeclarationError, match="at least one token"):
+        RequestSet(prompt_tokens=np.array(prompt, np.int64), output_tokens=np.array(output, np.int64))
 
 
 def test_what_has_not_ended_when_the_bench_gives_up_is_in_flight() -> None:

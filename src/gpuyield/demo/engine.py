@@ -2,7 +2,9 @@
 
 They reckon in instants of their own, not in what the event loop made of them: a request begins when it arrived or when
 a slot was free by the reckoning, so that a busy machine delays bytes but never lowers the capacity. An engine is
-therefore the queue with its parameters, and its true capacity comes from a simulation of them. No I/O here.
+therefore the queue with its parameters, and its true capacity comes from a simulation of them. The simulator of
+`measure` is the same queue written a second time, as a compiled loop over arrivals that are known beforehand, which an
+engine that is asked while it runs cannot be; a test holds the two to the same instants. No I/O here.
 """
 
 from __future__ import annotations
@@ -111,14 +113,12 @@ class Chance:
         return self._random.random() < (settings.good_rushed if waited_s > settings.rushed_s else settings.good)
 
 
-class Slots:
-    """First come, first served, each request alone in its slot."""
+class _Places:
+    """Who waits for a slot, in order of arrival, and who has one."""
 
-    def __init__(self, settings: EngineSettings) -> None:
-        self._settings = settings
-        self._free_ns = [0] * settings.slots
+    def __init__(self) -> None:
         self._waiting: dict[Served, None] = {}
-        self._running: set[Served] = set()
+        self._running: dict[Served, None] = {}
 
     @property
     def waiting(self) -> int:
@@ -129,6 +129,15 @@ class Slots:
     def running(self) -> int:
         """Requests in a slot."""
         return len(self._running)
+
+
+class Slots(_Places):
+    """First come, first served, each request alone in its slot."""
+
+    def __init__(self, settings: EngineSettings) -> None:
+        super().__init__()
+        self._settings = settings
+        self._free_ns = [0] * settings.slots
 
     def arrive(self, served: Served) -> None:
         """Take a request in."""
@@ -143,7 +152,7 @@ class Slots:
         if served in self._waiting:
             del self._waiting[served]
             return
-        self._running.discard(served)
+        self._running.pop(served, None)
         heapq.heappush(self._free_ns, at_ns)
         self._admit()
 
@@ -157,31 +166,20 @@ class Slots:
         while self._waiting and self._free_ns:
             served = next(iter(self._waiting))
             del self._waiting[served]
-            self._running.add(served)
+            self._running[served] = None
             served.begun_ns = max(served.arrived_ns, heapq.heappop(self._free_ns))
             served.begin(served)
 
 
-class Batching:
+class Batching(_Places):
     """Step after step, as engines with continuous batching do; prompts are read in order of admission."""
 
     def __init__(self, settings: EngineSettings, at: Callable[[int, Callable[[], None]], None]) -> None:
+        super().__init__()
         self._settings = settings
         self._at = at
-        self._waiting: dict[Served, None] = {}
-        self._running: dict[Served, None] = {}
         self._ended_ns = 0
         self._steps = False
-
-    @property
-    def waiting(self) -> int:
-        """Requests without a slot."""
-        return len(self._waiting)
-
-    @property
-    def running(self) -> int:
-        """Requests in a slot."""
-        return len(self._running)
 
     def arrive(self, served: Served) -> None:
         """Take a request in; it begins with the next step."""

@@ -34,31 +34,24 @@ class Rules:
     search_probes: int
     search_e2e: int
     warmup_e2e: int
-    tries: tuple[float, ...]
-    confirm_e2e: int
-    confirm_warmup_e2e: int
-    refutes: int
-    refute_e2e: int
+    tries: tuple[float, ...] = ()
+    confirm_e2e: int = 0
+    confirm_warmup_e2e: int = 0
+    refutes: int = 0
+    refute_e2e: int = 0
     spread: float = 0.04
     greed: float = 5.0
 
 
+_TRIES = (0.5, 0.25, 0.25)
+
 RULES = {
-    Level.QUICK: Rules(
-        search_probes=4,
-        search_e2e=60,
-        warmup_e2e=20,
-        tries=(),
-        confirm_e2e=0,
-        confirm_warmup_e2e=0,
-        refutes=0,
-        refute_e2e=0,
-    ),
+    Level.QUICK: Rules(search_probes=4, search_e2e=60, warmup_e2e=20),
     Level.STANDARD: Rules(
         search_probes=4,
         search_e2e=90,
         warmup_e2e=20,
-        tries=(0.5, 0.25, 0.25),
+        tries=_TRIES,
         confirm_e2e=400,
         confirm_warmup_e2e=30,
         refutes=3,
@@ -68,7 +61,7 @@ RULES = {
         search_probes=6,
         search_e2e=150,
         warmup_e2e=30,
-        tries=(0.5, 0.25, 0.25),
+        tries=_TRIES,
         confirm_e2e=900,
         confirm_warmup_e2e=60,
         refutes=4,

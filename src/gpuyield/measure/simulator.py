@@ -17,6 +17,7 @@ from typing import Any  # numba's compiled functions have no types.
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuyield.errors import DeclarationError
 from gpuyield.model.measure import CODES, NANOS, NEVER_NS, Arrivals, Grade, ProbePlan, Records, ResponseStatus, Run
 
 _FAR_NS = 1 << 62
@@ -50,14 +51,25 @@ class Engine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestSet:
-    """What may be sent: prompt and output lengths in tokens (at least 1); the server's own output varies by `jitter`.
+    """What may be sent: prompt and output lengths in tokens; the server's own output varies by `jitter`.
 
     `jitter` is the standard deviation of the logarithm of the output length, around the length of the request.
+
+    Raises:
+        DeclarationError: There is no request, or a length is less than 1.
     """
 
     prompt_tokens: NANOS
     output_tokens: NANOS
     jitter: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not len(self.prompt_tokens) or min(self.prompt_tokens.min(), self.output_tokens.min()) < 1:
+            raise DeclarationError(
+                "a request of the simulator has no prompt, or no answer.",
+                where="the request set",
+                fix="Give each prompt and each answer at least one token.",
+            )
 
     def __len__(self) -> int:
         return len(self.prompt_tokens)
