@@ -121,6 +121,27 @@ def test_a_plan_is_verified_from_the_file_beside_it_and_from_the_ledger(console:
     assert beside.out.startswith("accepted: ")
 
 
+def test_verify_says_which_inputs_it_used(console: Console, jobs: Path) -> None:
+    console.run("plan", "--jobs", jobs.name, *NIGHT, "--out", "night.json")
+    inputs = console.folder / "night.inputs.json"
+    beside = console.run("verify", "night.json", "-o", "json")
+    inputs.write_text("{}", encoding="utf-8")
+
+    kept, told = console.run("verify", "night.json", "-o", "json"), console.run("verify", "night.json")
+    named = console.run("verify", "night.json", "--inputs", "night.inputs.json", "-o", "json")
+    without = console.run("verify", "night.json", "--ledger", "elsewhere", "-o", "json")
+
+    assert [done.code for done in (beside, kept, told, named, without)] == [0, 0, 0, 10, 10]
+    assert (beside.document["inputs"], beside.document["passed_over"]) == ("night.inputs.json", None)
+    assert kept.document["inputs"].startswith(".gpuyield/documents/plan-")
+    assert kept.document["passed_over"] == "night.inputs.json"
+    assert f"Inputs: {kept.document['inputs']}" in told.out
+    assert "Not used: night.inputs.json is not what night.json was made from; the ledger's copy is." in told.out
+    assert (named.document["inputs"], named.document["passed_over"]) == ("night.inputs.json", None)
+    assert without.document["inputs"] == "night.inputs.json"
+    assert without.document["refused"] == [{"claim": "inputs_digest", "reason": "It is not the SHA-256 of the inputs."}]
+
+
 def test_a_changed_plan_and_a_changed_job_file_are_rejected(console: Console, jobs: Path) -> None:
     console.run("plan", "--jobs", jobs.name, *NIGHT, "--out", "night.json")
     plan = json.loads((console.folder / "night.json").read_text())

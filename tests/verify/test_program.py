@@ -105,6 +105,20 @@ def test_inputs_are_found_by_digest_in_the_ledger(tmp_path: Path) -> None:
     done = run(path, cwd=tmp_path)
 
     assert done.returncode == 0
+    assert done.stdout.splitlines()[0] == "inputs       .gpuyield/documents/2026.inputs.json"
+
+
+def test_other_inputs_beside_a_document_are_named_where_the_ledger_has_the_right_ones(tmp_path: Path) -> None:
+    (tmp_path / ".gpuyield" / "documents").mkdir(parents=True)
+    path = written(tmp_path, inputs=".gpuyield/documents/2026.inputs.json")
+    (tmp_path / "plan.inputs.json").write_text("{}")
+
+    told, done = run(path.name, cwd=tmp_path), run(path.name, "-o", "json", cwd=tmp_path)
+
+    assert (told.returncode, done.returncode) == (0, 0)
+    assert "not used     plan.inputs.json: it is not what the document was made from" in told.stdout.splitlines()
+    said = json.loads(done.stdout)
+    assert (said["inputs"], said["passed_over"]) == (".gpuyield/documents/2026.inputs.json", "plan.inputs.json")
 
 
 @pytest.mark.parametrize(("jobs", "capacity", "code"), [("jobs", "capacity", 0), ("jobs!", "capacity", 10)])

@@ -7,7 +7,7 @@ from pathlib import Path
 from gpuyield.errors import DeclarationError
 from gpuyield.report.answer import Answer
 from gpuyield.report.screens.verify import verify_answer as answer_of
-from gpuyield.verify import check, compare_sources, find_inputs, read_document
+from gpuyield.verify import check, compare_sources, find_inputs, passed_over, read_document
 from gpuyield.verify.report import Refused
 
 
@@ -38,5 +38,14 @@ def verify_answer(
     except OSError as err:
         raise DeclarationError(f"cannot be read: {err.strerror or err}.", where=str(err.filename)) from err
     except Refused as err:
-        raise DeclarationError(f"not canonical inputs: {err}", where=str(place)) from err
-    return answer_of(check(found, data), document=str(document), others=tuple(others))
+        raise DeclarationError(
+            f"not canonical inputs: {err}", where=str(place), fix="Name the file that was written beside the document."
+        ) from err
+    other_inputs = passed_over(document, place) if inputs is None else None
+    return answer_of(
+        check(found, data),
+        document=str(document),
+        inputs=str(place),
+        passed_over=None if other_inputs is None else str(other_inputs),
+        others=tuple(others),
+    )

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from .check import check
-from .files import compare_sources, find_inputs, read_document
+from .files import compare_sources, find_inputs, passed_over, read_document
 from .report import Finding, Refused, Report
 
 ACCEPTED, USAGE, REJECTED = 0, 2, 10
@@ -33,14 +33,15 @@ def main(arguments: list[str] | None = None) -> int:
     except OSError as err:
         return _usage(f"{err.filename}: {err.strerror}.")
     except Refused as err:
-        return _print(_rejected(str(err)), asked.output)
+        return _print(_rejected(str(err)), asked.output, path)
     report = check(document, inputs)
     if other:
         refused = (*report.refused, *(Finding(claim="sources", reason=one) for one in other))
         report = Report(
             schema=report.schema, vouched=report.vouched, refused=refused, not_rechecked=report.not_rechecked
         )
-    return _print(report, asked.output)
+    other_inputs = passed_over(asked.document, path) if asked.inputs is None else None
+    return _print(report, asked.output, path, other_inputs)
 
 
 def _asked(asked: argparse.Namespace) -> bool:
@@ -51,11 +52,18 @@ def _rejected(reason: str) -> Report:
     return Report(schema="", refused=(Finding(claim="the document", reason=reason),))
 
 
-def _print(report: Report, output: str) -> int:
+def _print(report: Report, output: str, inputs: Path | None = None, passed: Path | None = None) -> int:
+    """`inputs` is what the document was checked against, `passed` what lies beside it and was not used."""
     if output == "json":
-        text = json.dumps({"accepted": report.accepted, **asdict(report)}, indent=2)
+        used = {
+            "inputs": None if inputs is None else str(inputs),
+            "passed_over": None if passed is None else str(passed),
+        }
+        text = json.dumps({"accepted": report.accepted, **used, **asdict(report)}, indent=2)
     else:
-        text = "\n".join(report.lines())
+        told = [] if inputs is None else [f"inputs       {inputs}"]
+        told += [] if passed is None else [f"not used     {passed}: it is not what the document was made from"]
+        text = "\n".join([*told, *report.lines()])
     sys.stdout.write(text + "\n")
     return ACCEPTED if report.accepted else REJECTED
 

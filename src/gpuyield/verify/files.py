@@ -30,8 +30,7 @@ def find_inputs(path: Path, document: dict[str, Any], ledger: Path | None = None
 
     A writer that was killed between the two files leaves others beside it: then those of the ledger, if it has them.
     """
-    beside = path.with_name(f"{path.name.removesuffix('.json')}.inputs.json")
-    near = beside if beside.is_file() else None
+    near = _beside(path)
     digest = document.get("inputs_digest")
     if ledger is None or not isinstance(digest, str):
         return near
@@ -45,6 +44,17 @@ def find_inputs(path: Path, document: dict[str, Any], ledger: Path | None = None
         if hashlib.sha256(one.read_bytes()).hexdigest() == wanted:
             return one
     return near
+
+
+def passed_over(path: Path, used: Path) -> Path | None:
+    """The inputs that lie beside a document where others were used; None where there are none, or those were."""
+    near = _beside(path)
+    return None if near is None or near.samefile(used) else near
+
+
+def _beside(path: Path) -> Path | None:
+    near = path.with_name(f"{path.name.removesuffix('.json')}.inputs.json")
+    return near if near.is_file() else None
 
 
 def compare_sources(inputs: bytes, files: Sequence[Path]) -> list[str]:

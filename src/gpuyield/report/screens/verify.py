@@ -49,8 +49,14 @@ class Checked(Protocol):
         """Nothing is refused, and something is vouched for."""
 
 
-def verify_answer(report: Checked, *, document: str, others: tuple[str, ...] = ()) -> Answer:
-    """Accepted (0) or rejected (10); `others` are files that are not sources of the document."""
+def verify_answer(
+    report: Checked, *, document: str, inputs: str, passed_over: str | None = None, others: tuple[str, ...] = ()
+) -> Answer:
+    """Accepted (0) or rejected (10).
+
+    `inputs` is the file that it was checked against, `passed_over` one that lies beside the document and is not of it;
+    `others` are files that are not sources of the document.
+    """
     accepted = report.accepted and not others
     if accepted:
         headline = f"accepted: {count(len(report.vouched), 'claim')} of {document} vouched for from its inputs alone."
@@ -63,11 +69,17 @@ def verify_answer(report: Checked, *, document: str, others: tuple[str, ...] = (
     rows += [("vouched for", claim, "") for claim in report.vouched]
     columns = (Column("result", "result"), Column("claim", "claim"), Column("reason", "reason"))
     shown = rows[:_SHOWN]
-    notes = (f"{count(len(rows) - _SHOWN, 'more claim')}: -o json or -o csv lists all.",) if len(rows) > _SHOWN else ()
+    notes = [f"Inputs: {inputs}"]
+    if passed_over is not None:
+        notes.append(f"Not used: {passed_over} is not what {document} was made from; the ledger's copy is.")
+    if len(rows) > _SHOWN:
+        notes.append(f"{count(len(rows) - _SHOWN, 'more claim')}: -o json or -o csv lists all.")
     return Answer(
         document={
             "schema": schema_name("verify"),
             "document": document,
+            "inputs": inputs,
+            "passed_over": passed_over,
             "of": report.schema,
             "accepted": accepted,
             "refused": [{"claim": one.claim, "reason": one.reason} for one in report.refused]
@@ -78,7 +90,7 @@ def verify_answer(report: Checked, *, document: str, others: tuple[str, ...] = (
         headline=(headline,),
         tables=(Table(title="", columns=columns, rows=tuple(shown)),),
         csv=Table(title="", columns=columns, rows=tuple(rows)),
-        notes=notes,
+        notes=tuple(notes),
         next=(Next(command="gpuyield explain JOB --document " + document, why="why a job runs when it does"),),
         exit_code=0 if accepted else REJECTED,
     )
