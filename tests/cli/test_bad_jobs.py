@@ -153,9 +153,70 @@ TWO = [
 def test_the_cheapest_plan_has_a_price_and_a_bound_that_verify_accepts(console: Console) -> None:
     done = planned(console, TWO, *flavored(console.folder), "--objective", "cheapest")
 
-    assert done.document["objective"] == {"name": "cheapest", "value": "14", "bound": "14", "gap": 0.0}
+    assert done.document["objective"] == {
+        "name": "cheapest",
+        "value": "14",
+        "bound": "14",
+        "gap": 0.0,
+        "currency": "EUR",
+    }
     assert done.document["status"] == "optimal"
     assert {job["id"]: job["flavor"] for job in done.document["jobs"]} == {"slow": "a100", "quick": "h100"}
+    assert console.run("verify", "plan.json").code == 0
+
+
+def test_what_the_cheapest_plan_costs_is_said_with_its_currency(console: Console) -> None:
+    options = flavored(console.folder)[:2]
+
+    done = planned(console, TWO, *options, "--objective", "cheapest")
+
+    assert "The plan costs 14 EUR, at the prices declared; no plan costs less." in done.out
+
+
+def test_prices_in_two_currencies_are_added_up_only_by_a_rate(console: Console) -> None:
+    options = (*flavored(console.folder), "--objective", "cheapest")
+    in_dollars = PRICED.replace("gpu_hour: 4,", "gpu_hour: 5, currency: USD,")
+    (console.folder / "gpuyield.yaml").write_text(in_dollars, encoding="utf-8")
+    without = planned(console, TWO, *options)
+    rate = "rates: [{pair: USD/EUR, rate: 0.8, at: 2026-11-01, source: treasury}]\n"
+    (console.folder / "gpuyield.yaml").write_text(in_dollars + rate, encoding="utf-8")
+
+    done = planned(console, TWO, *options)
+
+    assert said(without) == [
+        "rates: The price of h100 is in USD, the ledger is in EUR, and rates has no USD/EUR for 2026-11."
+    ]
+    assert done.document["objective"] == {
+        "name": "cheapest",
+        "value": "14",
+        "bound": "14",
+        "gap": 0.0,
+        "currency": "EUR",
+    }
+
+
+def test_prices_of_different_bases_are_not_added_up(console: Console) -> None:
+    options = (*flavored(console.folder), "--objective", "cheapest")
+    mixed = PRICED.replace("gpu_hour: 1.5, basis: contracted", "gpu_hour: 1.5, basis: list")
+    (console.folder / "gpuyield.yaml").write_text(mixed, encoding="utf-8")
+    refused = planned(console, TWO, *options)
+    both = mixed + "  - {flavor: a100, gpu_hour: 2.5, basis: contracted, from: 2026-01-01, to: null}\n"
+    (console.folder / "gpuyield.yaml").write_text(both, encoding="utf-8")
+
+    done = planned(console, TWO, *options)
+
+    assert said(refused) == ["prices: the price of a100 is list, those of other flavors are contracted."]
+    assert done.document["objective"]["value"] == "16"
+
+
+def test_a_price_of_a_millionth_is_not_rounded(console: Console) -> None:
+    options = (*flavored(console.folder), "--objective", "cheapest")
+    tiny = PRICED.replace("gpu_hour: 1.5", "gpu_hour: 0.00000025").replace("gpu_hour: 4", "gpu_hour: 10")
+    (console.folder / "gpuyield.yaml").write_text(tiny, encoding="utf-8")
+
+    done = planned(console, TWO, *options)
+
+    assert done.document["objective"]["value"] == "20.000001"
     assert console.run("verify", "plan.json").code == 0
 
 

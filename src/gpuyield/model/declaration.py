@@ -158,6 +158,10 @@ class Price:
     from_ms: int | None = None
     to_ms: int | None = None
 
+    def holds_at(self, at_ms: int) -> bool:
+        """Whether it is the price at this instant."""
+        return (self.from_ms is None or self.from_ms <= at_ms) and (self.to_ms is None or at_ms < self.to_ms)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExchangeRate:

@@ -9,7 +9,7 @@ from typing import Any  # JSON has no narrower type than this.
 
 from gpuyield.model.document import canonical_bytes, inputs_digest, schema_name
 from gpuyield.model.duration import FamilyDuration
-from gpuyield.model.job import Amounts, PlanJob, Problem, QueueQuota, Shape
+from gpuyield.model.job import Amounts, PlanJob, PlanObjective, Problem, QueueQuota, Shape
 from gpuyield.model.plan import (
     AddGpus,
     Drop,
@@ -29,8 +29,10 @@ from gpuyield.units import format_instant
 ENGINE = {"name": "gpuyield-python", "version": "1"}
 
 
-def plan_inputs(problem: Problem, *, prices: Mapping[str, Decimal] | None = None) -> dict[str, Any]:
-    """The canonical inputs: integers and decimal strings only, jobs sorted by id."""
+def plan_inputs(
+    problem: Problem, *, prices: Mapping[str, Decimal] | None = None, currency: str | None = None
+) -> dict[str, Any]:
+    """The canonical inputs: integers and decimal strings only, jobs sorted by id; `currency` is that of the prices."""
     inputs: dict[str, Any] = {
         "schema": schema_name("plan-inputs"),
         "origin_ms": problem.origin_ms,
@@ -43,7 +45,8 @@ def plan_inputs(problem: Problem, *, prices: Mapping[str, Decimal] | None = None
     if problem.quotas:
         inputs["quotas"] = [_quota_inputs(queue) for queue in sorted(problem.quotas, key=lambda one: one.queue)]
     if prices is not None:
-        inputs["prices"] = {name: str(price) for name, price in prices.items()}
+        inputs["prices"] = {name: format(price, "f") for name, price in prices.items()}
+        inputs["currency"] = currency
     return inputs
 
 
@@ -84,11 +87,17 @@ def _job_inputs(job: PlanJob) -> dict[str, Any]:
 
 
 def plan_document(
-    problem: Problem, plan: Plan, *, prices: Mapping[str, Decimal] | None = None, digest: str | None = None
+    problem: Problem,
+    plan: Plan,
+    *,
+    prices: Mapping[str, Decimal] | None = None,
+    currency: str | None = None,
+    digest: str | None = None,
 ) -> dict[str, Any]:
     """The document; its `inputs_digest` is that of the canonical inputs' bytes.
 
-    `prices` are those that the plan was made with, if any; `digest` is that of its inputs, where it is known.
+    `prices` are those that the plan was made with, if any, in this `currency`; `digest` is that of its inputs, where
+    it is known.
     """
     jobs = {job.id: job for job in problem.jobs}
     runs = {one.id: one.run for one in plan.jobs if one.run is not None}
@@ -103,6 +112,7 @@ def plan_document(
             "value": _figure(objective.name, objective.value),
             "bound": _figure(objective.name, objective.bound),
             "gap": None if objective.gap is None else float(objective.gap),
+            **({"currency": currency} if objective.name == PlanObjective.CHEAPEST else {}),
         },
         "gpus": {
             need.resource: {"available": need.available, "needed": need.needed, "lower_bound": need.lower_bound}
@@ -123,7 +133,8 @@ def plan_document(
         "peak_if_started_at_once": dict(plan.peak_if_started_at_once),
         **({"placement": [say.nodes(one) for one in plan.nodes]} if plan.nodes else {}),
         **({"durations": [_duration(one) for one in problem.families]} if problem.families else {}),
-        "inputs_digest": digest or inputs_digest(canonical_bytes(plan_inputs(problem, prices=prices))),
+        "inputs_digest": digest
+        or inputs_digest(canonical_bytes(plan_inputs(problem, prices=prices, currency=currency))),
         "seed": plan.seed,
         "stopped_because": str(plan.stopped_because),
         "engine": dict(ENGINE),
@@ -140,9 +151,9 @@ def _impossible_first(plan: Plan) -> list[PlannedJob]:
 def _figure(objective: str, value: Fraction | None) -> int | float | str | None:
     if value is None:
         return None
-    if objective == "cheapest":
+    if objective == PlanObjective.CHEAPEST:
         return format(Decimal(value.numerator) / Decimal(value.denominator), "f")
-    if objective != "on-time" and value.denominator == 1:
+    if objective != PlanObjective.ON_TIME and value.denominator == 1:
         return value.numerator
     return float(value)
 

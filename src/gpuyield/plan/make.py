@@ -270,12 +270,13 @@ class _Maker:
         return BOTH_CHOICES
 
     def _merit(self, schedule: Schedule) -> tuple[object, ...]:
+        """How good a schedule is. Costs and ends are compared only where all deadlines are met and as many jobs run."""
         merit = merit_of(self.case.board, schedule)
-        if self.costs is not None and merit.all_met:
-            return (True, -self._cost(schedule), merit)
-        if self.problem.objective is PlanObjective.MAKESPAN:
-            return (merit.all_met, not schedule.missing(), -schedule.end_ms(), merit)
-        return (merit.all_met, 0, merit)
+        if merit.all_met and self.costs is not None:
+            return (True, merit.run, -self._cost(schedule), merit)
+        if merit.all_met and self.problem.objective is PlanObjective.MAKESPAN:
+            return (True, merit.run, -schedule.end_ms(), merit)
+        return (merit.all_met, 0, 0, merit)
 
     def _cost(self, schedule: Schedule) -> Fraction:
         assert self.costs is not None

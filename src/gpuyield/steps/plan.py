@@ -28,7 +28,7 @@ from gpuyield.steps.compiled import make_ready
 from gpuyield.steps.documents import keep, write
 from gpuyield.steps.run_history import RunHistory
 from gpuyield.steps.setting import read_declaration, wall_clock_ms
-from gpuyield.units import parse_duration, parse_moment, parse_zone
+from gpuyield.units import Money, Window, parse_duration, parse_moment, parse_zone
 
 GATE_FAILED = 10
 AFTER_SEARCH, AFTER_FEWEST = 6, 4
@@ -94,7 +94,8 @@ def plan_answer(
         )
         problem = replace(problem, families=history.families())
     tell(f"planning {len(problem.jobs):,} jobs")
-    planned = make(problem, seed=seed, time_limit=time_limit, prices=hourly_prices(declared, problem), tell=tell)
+    prices = hourly_prices(declared, problem) if problem.objective is PlanObjective.CHEAPEST else None
+    planned = make(problem, seed=seed, time_limit=time_limit, prices=prices, tell=tell)
     page, out = (out, out.with_suffix(".json")) if out is not None and out.suffix == ".html" else (None, out)
     notes = keep("plan", planned.document, planned.inputs, ledger_root=ledger_root, out=out)
     if page is not None:
@@ -170,38 +171,42 @@ def make(
     *,
     seed: int,
     time_limit: str,
-    prices: Mapping[str, Decimal] | None = None,
+    prices: Mapping[str, Money] | None = None,
     start_from: Plan | None = None,
     tell: Tell = lambda said: None,
 ) -> Planned:
     """Plan within a time limit; the limit is only a cap. It never falls behind the plan that it starts from.
 
-    The search ends so much before the limit as explaining and writing are going to take, which is measured on the
-    canonical inputs.
+    `prices` are those of a unit of each resource for an hour, in one currency; objective cheapest needs them.
+    Loading the planner counts against the limit, compiling it (once for each version) does not. The search ends so much
+    before the limit as explaining and writing are going to take, which is measured on the canonical inputs.
     """
-    used = prices if problem.objective is PlanObjective.CHEAPEST else None
-    make_ready(len(problem.jobs), tell)
+    amounts = None if prices is None else {name: price.amount for name, price in prices.items()}
+    currency = next((price.currency for price in (prices or {}).values()), None)
     began = time.monotonic()
-    inputs = plan_inputs(problem, prices=used)
+    was_compiled = make_ready(len(problem.jobs), tell)
+    loaded = time.monotonic()
+    inputs = plan_inputs(problem, prices=amounts, currency=currency)
     digest = inputs_digest(canonical_bytes(inputs))
     after = AFTER_FEWEST if problem.objective is PlanObjective.FEWEST_GPUS else AFTER_SEARCH
-    stop = deadline(time_limit, spare_s=(1 + after) * (time.monotonic() - began))
+    spare_s = (1 + after) * (time.monotonic() - loaded) + (0 if was_compiled else loaded - began)
+    stop = deadline(time_limit, spare_s=spare_s)
     if start_from is None:
-        plan = make_plan(problem, seed=seed, should_stop=stop, prices=used)
+        plan = make_plan(problem, seed=seed, should_stop=stop, prices=amounts)
     else:
         old = {one.id: one.run for one in start_from.jobs if one.run is not None}
-        plan = continue_plan(problem, old, seed=seed, should_stop=stop, prices=used)
+        plan = continue_plan(problem, old, seed=seed, should_stop=stop, prices=amounts)
     plan = with_outlook(problem, plan)
     return Planned(
         problem=problem,
         plan=plan,
-        document=plan_document(problem, plan, prices=used, digest=digest),
+        document=plan_document(problem, plan, prices=amounts, currency=currency, digest=digest),
         inputs=inputs,
     )
 
 
 def deadline(time_limit: str, *, spare_s: float = 0) -> Callable[[], bool]:
-    """Whether the time is up; `spare_s` of it, but no more than half, are left for what comes after a search.
+    """Whether the time is up; `spare_s` of it, at most half, are left for what comes before and after a search.
 
     Raises:
         DeclarationError: No such length of time.
@@ -215,18 +220,27 @@ def deadline(time_limit: str, *, spare_s: float = 0) -> Callable[[], bool]:
     return lambda: time.monotonic() >= end
 
 
-def hourly_prices(declared: Declaration, problem: Problem) -> dict[str, Decimal]:
-    """Prices per GPU and hour of the problem's resources at its origin, as far as they are declared."""
-    found: dict[str, Decimal] = {}
-    for name in problem.capacity.steps:
-        flavor = name.removeprefix("gpu/")
-        prices = [
-            price.gpu_hour.amount
-            for price in declared.prices
-            if price.flavor == flavor
-            and (price.from_ms is None or price.from_ms <= problem.origin_ms)
-            and (price.to_ms is None or problem.origin_ms < price.to_ms)
-        ]
-        if prices:
-            found[name] = prices[0]
-    return found
+def hourly_prices(declared: Declaration, problem: Problem) -> dict[str, Money]:
+    """What a unit of each of the problem's resources costs for an hour at its origin, as far as it is declared.
+
+    All in one currency and of one basis, as `gpuyield cost` takes them.
+
+    Raises:
+        DeclarationError: Prices of different bases, or one in another currency and no rate for it.
+    """
+    from gpuyield.cost.prices import price_book
+
+    at_ms = problem.origin_ms
+    flavors = {name: name.removeprefix("gpu/") for name in problem.capacity.steps}
+    held = [one for one in declared.prices if one.flavor in flavors.values() and one.holds_at(at_ms)]
+    book = price_book(held, currency=declared.currency, rates=declared.rates, window=Window(at_ms, at_ms + 1))
+    found = {name: price for name, one in flavors.items() if (price := book.flavor_price(one, at_ms)) is not None}
+    for one in held:
+        if one.flavor not in {flavors[name] for name in found}:
+            raise DeclarationError(
+                f"the price of {one.flavor} is {one.basis}, those of other flavors are {book.basis}.",
+                where="prices",
+                fix=f"Add its {book.basis} price: prices of different bases are not added up.",
+            )
+    currency = book.currency or ""
+    return {name: Money(Decimal(one.numerator) / Decimal(one.denominator), currency) for name, one in found.items()}

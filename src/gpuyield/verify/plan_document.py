@@ -146,6 +146,9 @@ class _Judge:
                 proofs.read_bounds(bounds, findings)
         objective = record(document["objective"], "objective")
         value = self._check_value(objective)
+        if self.view.problem.objective == "cheapest" or "currency" in objective:
+            with findings.claim("objective.currency"):
+                self._check_currency(objective.get("currency"))
         bound = self._check_bound(objective, value, proofs)
         with findings.claim("gpus"):
             check_gpus(document, self.view.problem, self.view.resource, self.jobs, proofs, findings)
@@ -186,6 +189,11 @@ class _Judge:
                 found.append(decimal(value, "objective.value"))
                 check_cost(found[0], self.view.problem, self.jobs.runs)
         return found[0] if found else None
+
+    def _check_currency(self, stated: Any) -> None:
+        right = self.view.problem.currency
+        if stated != right:
+            raise Refused(f"objective.currency is not {'null' if right is None else right}, as in the inputs.")
 
     def _check_fewest(self, value: int) -> Fraction:
         resource = self.view.resource or ""

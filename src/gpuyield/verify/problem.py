@@ -5,6 +5,7 @@ All times are integer milliseconds from the problem's origin. Shape of the input
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -93,6 +94,7 @@ class Problem:
     jobs: dict[str, Job]
     capacity: dict[str, Steps]
     prices: Mapping[str, Fraction] | None = None
+    currency: str | None = None
     quotas: Quotas = NO_QUOTAS
 
     def with_constant(self, resource: str, amount: int) -> Problem:
@@ -148,6 +150,7 @@ def read_problem(decoded: Any) -> Problem:
         jobs=jobs,
         capacity={**capacity, **{name: limit.steps for name, limit in quotas.limits.items()}},
         prices=_prices(inputs.get("prices")),
+        currency=_currency(inputs.get("currency")),
         quotas=quotas,
     )
 
@@ -216,8 +219,22 @@ def _shape(entry: Any, where: str, queue: str | None, quotas: Quotas) -> Shape:
 def _prices(entry: Any) -> Mapping[str, Fraction] | None:
     if entry is None:
         return None
-    prices = record(entry, "inputs.prices")
-    return {name: decimal(price, f"inputs.prices.{name}") for name, price in prices.items() if isinstance(price, str)}
+    prices = {
+        name: decimal(price, f"inputs.prices.{name[:60]}") for name, price in record(entry, "inputs.prices").items()
+    }
+    negative = next((name for name, price in prices.items() if price < 0), None)
+    if negative is not None:
+        raise Refused(f"inputs.prices.{negative[:60]} is negative.")
+    return prices
+
+
+def _currency(entry: Any) -> str | None:
+    if entry is None:
+        return None
+    word = text(entry, "inputs.currency")
+    if not re.fullmatch(r"[A-Z]{3}", word, re.ASCII):
+        raise Refused("inputs.currency is no ISO 4217 code.")
+    return word
 
 
 def _optional(job: dict[str, Any], name: str, where: str, *, low: int = -MOST) -> int | None:

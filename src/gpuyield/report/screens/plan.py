@@ -80,8 +80,9 @@ def _objective_words(plan: Document) -> list[str]:
             most = f"no plan takes less than {_span(bound)}" if bound is not None else "no bound is proven"
             return [f"All is done {_span(value)} after the start; {'no plan is faster' if best else most}."]
         case "cheapest" if value is not None:
-            least = f"no plan costs less than {bound}" if bound is not None else "no bound is proven"
-            return [f"The plan costs {value}, at the prices declared; {'no plan costs less' if best else least}."]
+            unit = f" {one['currency']}" if one.get("currency") else ""
+            least = f"no plan costs less than {bound}{unit}" if bound is not None else "no bound is proven"
+            return [f"The plan costs {value}{unit}, at the prices declared; {'no plan costs less' if best else least}."]
         case "on-time" if value is not None and value < 1:
             most = (
                 f"no plan has more than {ceil(round(bound * 1000, 6)) / 10:.1f} %"
