@@ -23,7 +23,8 @@ MOST_TASKS = 300
 MOST_SLOTS = 4_096
 BROOD = 60
 CHILDREN_PER_TASK = 400
-BATCH = 200
+BATCH, PLAIN_BATCH = 200, 5
+"""Children that are paid for at once, and after how many of them as plain Python a clock is looked at."""
 TASKS_PER_WORK = 15
 """So many placements of a child are worth one: they are plain loops."""
 PLAIN_CHILDREN = 200
@@ -45,9 +46,13 @@ def bred(case: Case, best: Schedule, floor_ms: int, seed: int, budget: Budget) -
             if not is_learning_ready() and budget.should_stop is not never:
                 break
             run = compiled_project()
-        if run(project, brood, done, BATCH, -(-floor_ms // grid), spread) < BATCH:
+        step = PLAIN_BATCH if run is kernel.breed else BATCH
+        until, born = done + BATCH, step
+        while done < until and born == step and budget.spend(0):
+            born = run(project, brood, done, step, -(-floor_ms // grid), spread)
+            done += born
+        if done < until:
             break
-        done += BATCH
     if brood.best_end[0] * grid >= best.end_ms():
         return best
     starts = [int(one) * grid for one in brood.best]

@@ -86,6 +86,8 @@ def ask(case: Case, question: Question, hint: Schedule | None, budget: Budget, *
     """
     if len(case.board.tasks) > MOST_TASKS or case.windows.stuck or budget.left <= 0 or not is_there():
         return Word()
+    if not budget.spend(0):
+        return Word()
     model = _Model(case, question)
     if not model.is_sound:
         return Word()
@@ -240,11 +242,10 @@ class _Model:
         return ((self.horizon * self.grid if wanted is None else wanted) - shortest) // self.grid
 
     def _latest_end(self, task: Task) -> int | None:
-        """When it must have ended where it runs in the model."""
-        tail = self.case.windows.tails[task.index]
-        if self.question.aim is Aim.ON_TIME and not self._is_owed(task) and task.due_ms is not None:
-            return task.due_ms if tail is None else min(tail, task.due_ms)
-        return tail
+        """When it must have ended where it runs in the model; those that wait for one may be given up before it is."""
+        if self.question.aim is Aim.ON_TIME and not self._is_owed(task):
+            return min((end for end in (task.deadline_ms, task.due_ms) if end is not None), default=None)
+        return self.case.windows.tails[task.index]
 
     def _is_owed(self, task: Task) -> bool:
         tail = self.case.windows.tails[task.index]

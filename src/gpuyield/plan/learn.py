@@ -27,8 +27,8 @@ MOST_TASKS = 1_500
 MOST_LEMMAS = 60_000
 LITERALS = 24
 HINTS = 48
-BATCH = 40
-"""Conflicts or decisions between two looks at the budget."""
+BATCH, PLAIN_BATCH = 40, 4
+"""Conflicts or decisions that are paid for at once, and after how many of them as plain Python a clock is looked at."""
 PLAIN_STEPS = 20_000
 """Decisions x tasks that are taken as plain Python (about half a second) before compiled code is loaded."""
 COMPILE_FACTOR = 5
@@ -74,13 +74,24 @@ def learn(board: Board, steps: Sequence[Steps], tasks: Sequence[int], hint: Sche
         if not budget.spend(max(1, int(search.n[kernel.CONFLICTS]) - done) * cost):
             break
         done = int(search.n[kernel.CONFLICTS])
-        run(search, BATCH, BATCH)
+        _go_on(run, search, budget)
     answer = int(search.n[kernel.ANSWER])
     if answer == kernel.NONE:
         return Learned(Answer.NONE, {}, lemmas_of(board, table, search))
     if answer == kernel.PLAN and table.is_exact:
         return Learned(Answer.PLAN, _placed(board, table, search))
     return Learned(Answer.OPEN, {})
+
+
+def _go_on(run: Callable[[Search, int, int], None], search: Search, budget: Budget) -> None:
+    """A batch, in steps between which a clock may stop it; what is found does not depend on the steps."""
+    step = PLAIN_BATCH if run is kernel.run else BATCH
+    conflicts, decisions = (int(search.n[at]) + BATCH for at in (kernel.CONFLICTS, kernel.NODES))
+    while search.n[kernel.ANSWER] == kernel.OPEN and budget.spend(0):
+        left = (conflicts - int(search.n[kernel.CONFLICTS]), decisions - int(search.n[kernel.NODES]))
+        if min(left) <= 0:
+            return
+        run(search, min(step, left[0]), min(step, left[1]))
 
 
 def _pays(search: Search, table: Table, budget: Budget) -> bool:

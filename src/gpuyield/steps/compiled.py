@@ -17,18 +17,23 @@ from gpuyield.plan.kernel.search import PLAIN_TASKS
 from gpuyield.plan.kernel.warm import warm, warm_learning
 
 
-def make_ready(jobs: int, tell: Callable[[str], None] = lambda said: None) -> None:
-    """Compile or load what so many jobs need, before any clock runs."""
-    if jobs <= SETTLED_TASKS:
-        return
+def make_ready(jobs: int, tell: Callable[[str], None] = lambda said: None) -> bool:
+    """Compile or load what so many jobs need; whether anything had to be compiled.
+
+    Few jobs need nothing, but take what is compiled already where their search turns out to be long.
+    """
     keep_compiled()
+    if jobs <= SETTLED_TASKS:
+        return False
 
     def about(length: str) -> Callable[[], None]:
         return lambda: tell(f"compiling the planner, once for this version (about {length})")
 
     fresh = jobs > PLAIN_TASKS and warm(tell=about("half a minute"))
-    if warm_learning(tell=about("20 s")) or fresh:
+    fresh = warm_learning(tell=about("20 s")) or fresh
+    if fresh:
         tell("compiled")
+    return fresh
 
 
 def keep_compiled(environment: Mapping[str, str] = os.environ) -> Path | None:
