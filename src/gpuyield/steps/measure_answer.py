@@ -5,8 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from pathlib import Path
 
-from gpuyield.measure.protocols.chat import Chat
-from gpuyield.measure.protocols.completions import Completions
+from gpuyield.measure.protocols.choices import Choices
 from gpuyield.model.measure import ProbeStatus
 from gpuyield.report.answer import Answer, Next
 from gpuyield.report.screens.measure import measured_answer
@@ -47,7 +46,7 @@ def _remarks(found: Found) -> list[str]:
     if found.served.engine is None:
         remarks.append("The server tells nothing of its engine and settings, so a change would go unseen.")
     spoken = found.asked.spoken
-    if isinstance(spoken, Chat | Completions) and spoken.streams and not spoken.usage:
+    if isinstance(spoken, Choices) and spoken.streams and not spoken.usage:
         remarks.append(
             "The server refuses stream_options, so nobody counts tokens: in tpot, reads that carried content stand in "
             "for them, which can only make it longer."

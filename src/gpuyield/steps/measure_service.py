@@ -10,8 +10,7 @@ import numpy as np
 
 from gpuyield.collect.http import HttpClient, Patience
 from gpuyield.errors import SourceError
-from gpuyield.measure.protocols.chat import Chat
-from gpuyield.measure.protocols.completions import Completions
+from gpuyield.measure.protocols.choices import Choices
 from gpuyield.measure.protocols.protocol import Spoken
 from gpuyield.measure.sender.bench import LiveBench, Orders
 from gpuyield.measure.served import Served, read_served
@@ -69,7 +68,7 @@ def first_answer(asked: Asked) -> FirstAnswer:
     """
     spoken = asked.spoken
     tried = _try(asked, spoken)
-    if tried.problem in _NOT_UNDERSTOOD and isinstance(spoken, Chat | Completions) and spoken.streams:
+    if tried.problem in _NOT_UNDERSTOOD and isinstance(spoken, Choices) and spoken.streams:
         plainer = replace(spoken, usage=False)
         again = _try(asked, plainer)
         if not again.problem:

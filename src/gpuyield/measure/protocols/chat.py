@@ -5,43 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any  # JSON values
 
-from gpuyield.measure.protocols.choices import read_choices
-from gpuyield.measure.protocols.framing import Response
-from gpuyield.measure.protocols.protocol import cannot_ask, encoded
-from gpuyield.measure.protocols.reading import Reading
+from gpuyield.measure.protocols.choices import Choices
+from gpuyield.measure.protocols.protocol import cannot_ask
 from gpuyield.measure.requests import RequestLine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chat:
-    """`/chat/completions`. `usage`: ask for token counts at the end of a stream."""
+class Chat(Choices):
+    """`/chat/completions`."""
 
-    streams: bool = True
-    usage: bool = True
     path: str = "/chat/completions"
 
-    def body(self, line: RequestLine, *, model: str) -> bytes:
-        """The body; a prompt becomes one message of the user."""
-        fields: dict[str, Any] = {"model": model, "max_tokens": line.max_tokens}
+    def content(self, line: RequestLine) -> dict[str, Any]:
+        """Messages; a prompt becomes one message of the user."""
         match line.kind:
             case "messages":
-                fields["messages"] = line.content
+                return {"messages": line.content}
             case "prompt":
-                fields["messages"] = [{"role": "user", "content": line.content}]
+                return {"messages": [{"role": "user", "content": line.content}]}
             case "body":
-                fields |= line.content
-            case _:
-                raise cannot_ask(line, "chat", "messages, prompt or body")
-        return encoded(fields | how_to_answer(streams=self.streams, usage=self.usage))
-
-    def read(self, response: Response, *, keep_text: bool) -> Reading:
-        """What a response says."""
-        return read_choices(response, keep_text=keep_text)
-
-
-def how_to_answer(*, streams: bool, usage: bool) -> dict[str, Any]:
-    """The fields that ask for a stream."""
-    return {
-        "stream": True if streams else None,
-        "stream_options": {"include_usage": True} if streams and usage else None,
-    }
+                return dict(line.content)
+        raise cannot_ask(line, "chat", "messages, prompt or body")

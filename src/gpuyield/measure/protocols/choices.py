@@ -1,4 +1,4 @@
-"""Answers with choices: chat completions and text completions, streamed or not.
+"""Protocols whose answers have choices: chat completions and text completions, streamed or not.
 
 Content is what was generated: text, reasoning, a refusal, a tool call. The role alone, an empty text and the usage
 are none; the first token is the first content, so reasoning that comes before the text is not waited through.
@@ -6,14 +6,18 @@ are none; the first token is the first content, so reasoning that comes before t
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any  # what servers write there differs
 
 import msgspec
 
 from gpuyield.measure.protocols.framing import Body, Response
-from gpuyield.measure.protocols.reading import Reading, opened, unfinished
-from gpuyield.measure.protocols.stream import Decoder, conclude, count, is_stream, take_times
+from gpuyield.measure.protocols.protocol import encoded
+from gpuyield.measure.protocols.reading import Reading
+from gpuyield.measure.protocols.stream import Decoder, conclude, count, read_either, take_times
+from gpuyield.measure.requests import RequestLine
 from gpuyield.model.measure import ResponseStatus
 
 _NO_FINISH = {"error": ResponseStatus.ERROR_EVENT, "abort": ResponseStatus.CUT_OFF}
@@ -50,20 +54,38 @@ class _Event(msgspec.Struct, gc=False):
     object: Any = None
 
 
-_DECODER = Decoder(_Event)
+_DECODER = Decoder(_Event, list[_Event])
 
 
-def read_choices(response: Response, *, keep_text: bool) -> Reading:
-    """What a response with choices says; its text only where it is asked for."""
-    body, reading = opened(response)
-    if body is None:
-        return reading
-    if is_stream(body):
-        return _read_stream(response, body, reading, keep_text=keep_text)
-    return _read_answer(response, body, reading, keep_text=keep_text)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choices(ABC):
+    """A protocol whose answers have choices. `usage`: ask for token counts at the end of a stream."""
+
+    streams: bool = True
+    usage: bool = True
+    path: str = ""
+
+    @abstractmethod
+    def content(self, line: RequestLine) -> dict[str, Any]:
+        """The fields that hold what is asked; of a body, all of it.
+
+        Raises:
+            DeclarationError: This protocol cannot ask that.
+        """
+
+    def body(self, line: RequestLine, *, model: str) -> bytes:
+        """The body of a request; what the request says itself wins."""
+        fields: dict[str, Any] = {"model": model, "max_tokens": line.max_tokens} | self.content(line)
+        fields["stream"] = True if self.streams else None
+        fields["stream_options"] = {"include_usage": True} if self.streams and self.usage else None
+        return encoded(fields)
+
+    def read(self, response: Response, *, keep_text: bool) -> Reading:
+        """What a response says."""
+        return read_either(response, streamed=_read_stream, at_once=_read_answer, keep_text=keep_text)
 
 
-def _read_stream(response: Response, body: Body, reading: Reading, *, keep_text: bool) -> Reading:
+def _read_stream(body: Body, reading: Reading, *, keep_text: bool) -> Reading:
     stream = _DECODER.stream(body)
     content_ends: list[int] = []
     pieces: list[_Content | str] = []
@@ -88,20 +110,15 @@ def _read_stream(response: Response, body: Body, reading: Reading, *, keep_text:
         if brought:
             content_ends.append(end)
     take_times(reading, body, content_ends)
-    reading.finish = ended.get(0, "")
     reading.text = _text(pieces) if keep_text else ""
-    concluded = conclude(
-        reading, body, stream, ended=response.ended, finished=bool(ended) and begun <= set(ended), failed=failed
-    )
-    return _by_finish(concluded, ended.values())
+    finished = bool(ended) and begun <= set(ended)
+    return _by_finish(conclude(reading, body, stream, finished=finished, failed=failed), ended.values())
 
 
-def _read_answer(response: Response, body: Body, reading: Reading, *, keep_text: bool) -> Reading:
-    if not body.whole:
-        return reading.fail(unfinished(response.ended), "the answer stopped before its end")
-    answer = _DECODER.answer(body.content)
+def _read_answer(body: Body, reading: Reading, *, keep_text: bool) -> Reading:
+    answer = _DECODER.answer(body, reading)
     if answer is None:
-        return reading.fail(ResponseStatus.MALFORMED, "the answer is not of the protocol")
+        return reading
     if answer.usage is not None:
         _take_usage(reading, answer.usage)
     if answer.error or answer.object == "error":
@@ -112,7 +129,6 @@ def _read_answer(response: Response, body: Body, reading: Reading, *, keep_text:
         return reading.fail(ResponseStatus.MALFORMED, "the answer is empty")
     if not all(choice.finish_reason for choice in choices):
         return reading.fail(ResponseStatus.CUT_OFF, "the answer has no finish")
-    reading.finish = choices[0].finish_reason or ""
     if keep_text and pieces[0]:
         reading.text = _text([pieces[0]])
     return _by_finish(reading.at_once(), [choice.finish_reason or "" for choice in choices])

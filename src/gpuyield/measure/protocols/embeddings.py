@@ -9,7 +9,7 @@ import msgspec
 
 from gpuyield.measure.protocols.framing import Response
 from gpuyield.measure.protocols.protocol import cannot_ask, encoded
-from gpuyield.measure.protocols.reading import Reading, opened, unfinished
+from gpuyield.measure.protocols.reading import Reading, opened
 from gpuyield.measure.protocols.stream import Decoder, count
 from gpuyield.measure.requests import RequestLine
 from gpuyield.model.measure import ResponseStatus
@@ -29,7 +29,7 @@ class _Answer(msgspec.Struct, gc=False):
     error: Any = None
 
 
-_DECODER = Decoder(_Answer)
+_DECODER = Decoder(_Answer, list[_Answer])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,11 +56,9 @@ class Embeddings:
         body, reading = opened(response)
         if body is None:
             return reading
-        if not body.whole:
-            return reading.fail(unfinished(response.ended), "the answer stopped before its end")
-        answer = _DECODER.answer(body.content)
+        answer = _DECODER.answer(body, reading)
         if answer is None:
-            return reading.fail(ResponseStatus.MALFORMED, "the answer is not of the protocol")
+            return reading
         if answer.error:
             return reading.fail(ResponseStatus.ERROR_EVENT, "an error in an answer with HTTP 200")
         if not answer.data or not all(one.embedding for one in answer.data):

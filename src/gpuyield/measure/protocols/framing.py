@@ -60,7 +60,6 @@ class Head:
     keeps_alive: bool
     content_type: str
     content_encoding: str
-    retry_after: str
 
 
 def read_head(raw: bytes) -> Head | None:
@@ -112,7 +111,6 @@ def _head(text: bytes, size: int) -> Head:
         keeps_alive=keeps and (chunked or length is not None),
         content_type=_header(text, b"content-type"),
         content_encoding=_header(text, b"content-encoding"),
-        retry_after=_header(text, b"retry-after"),
     )
 
 
@@ -180,11 +178,12 @@ def _chunk_size(line: bytes) -> int:
 
 @dataclass(slots=True)
 class Body:
-    """The content of a response. `whole`: nothing is missing. `surplus`: bytes after its end."""
+    """The content of a response. `whole`: nothing is missing. `ended`: why reading stopped. `surplus`: bytes behind."""
 
     head: Head
     content: bytes
     whole: bool
+    ended: Ended
     surplus: int
     _times_ns: Sequence[int]
     _read_ends: list[int]
@@ -245,4 +244,4 @@ def read_body(response: Response) -> Body | None:
         content, whole, surplus = raw[head.size : end], len(raw) >= end, max(0, len(raw) - end)
     else:
         content, whole, surplus = raw[head.size :], response.ended is Ended.CLOSED, 0
-    return Body(head, content, whole, surplus, response.times_ns, read_ends, pieces)
+    return Body(head, content, whole, response.ended, surplus, response.times_ns, read_ends, pieces)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gpuyield.measure.protocols.framing import Response
 from gpuyield.measure.protocols.protocol import cannot_ask, encoded
-from gpuyield.measure.protocols.reading import Reading, opened, unfinished
+from gpuyield.measure.protocols.reading import Reading, is_whole, opened
 from gpuyield.measure.requests import RequestLine
 from gpuyield.model.measure import ResponseStatus
 
@@ -32,10 +32,8 @@ class Plain:
     def read(self, response: Response, *, keep_text: bool) -> Reading:
         """What a response says."""
         body, reading = opened(response)
-        if body is None:
+        if body is None or not is_whole(body, reading):
             return reading
-        if not body.whole:
-            return reading.fail(unfinished(response.ended), "the answer stopped before its end")
         if self.reader is None:
             reading.text = body.content.decode("utf-8", "replace") if keep_text else ""
             return reading.at_once()

@@ -30,8 +30,6 @@ class Reading:
     input_tokens: int = UNKNOWN
     reasoning_tokens: int = UNKNOWN
     http_status: int = 0
-    retry_after_s: float | None = None
-    finish: str = ""
     text: str = ""
     problem: str = ""
 
@@ -58,15 +56,20 @@ def opened(response: Response) -> tuple[Body | None, Reading]:
     head = body.head
     reading = Reading(ResponseStatus.OK, end_ns=response.times_ns[-1], http_status=head.status)
     if not 200 <= head.status < 300:
-        refused = head.status in (429, 503)
-        reading.retry_after_s = _seconds(head.retry_after) if refused else None
-        status = ResponseStatus.REFUSED if refused else ResponseStatus.HTTP_ERROR
+        status = ResponseStatus.REFUSED if head.status in (429, 503) else ResponseStatus.HTTP_ERROR
         return None, reading.fail(status, f"HTTP {head.status}")
     if head.content_encoding not in ("", "identity"):
         return None, reading.fail(ResponseStatus.MALFORMED, "it is compressed, which was not asked for")
     if body.whole:
         reading.end_ns = body.end_ns
     return body, reading
+
+
+def is_whole(body: Body, reading: Reading) -> bool:
+    """Whether all bytes of an answer came; if not the reading has failed."""
+    if not body.whole:
+        reading.fail(unfinished(body.ended), "the answer stopped before its end")
+    return body.whole
 
 
 def unfinished(ended: Ended) -> ResponseStatus:
@@ -85,7 +88,3 @@ def unfinished(ended: Ended) -> ResponseStatus:
 def _failed(response: Response, status: ResponseStatus, problem: str) -> Reading:
     ended = status not in (ResponseStatus.IN_FLIGHT, ResponseStatus.TIMEOUT) and len(response.times_ns) > 0
     return Reading(status, end_ns=response.times_ns[-1] if ended else NEVER_NS, problem=problem)
-
-
-def _seconds(text: str) -> float | None:
-    return float(text) if text.isascii() and text.isdigit() and len(text) < 10 else None

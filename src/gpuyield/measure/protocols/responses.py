@@ -9,8 +9,8 @@ import msgspec
 
 from gpuyield.measure.protocols.framing import Body, Response
 from gpuyield.measure.protocols.protocol import cannot_ask, encoded
-from gpuyield.measure.protocols.reading import Reading, opened, unfinished
-from gpuyield.measure.protocols.stream import Decoder, conclude, count, is_stream, take_times
+from gpuyield.measure.protocols.reading import Reading
+from gpuyield.measure.protocols.stream import Decoder, conclude, count, read_either, take_times
 from gpuyield.measure.requests import RequestLine
 from gpuyield.model.measure import ResponseStatus
 
@@ -37,8 +37,8 @@ class _Event(msgspec.Struct, gc=False):
     response: _Whole | None = None
 
 
-_EVENTS = Decoder(_Event)
-_ANSWER = Decoder(_Whole)
+_EVENTS = Decoder(_Event, list[_Event])
+_ANSWER = Decoder(_Whole, list[_Whole])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,15 +62,10 @@ class Responses:
 
     def read(self, response: Response, *, keep_text: bool) -> Reading:
         """What a response says."""
-        body, reading = opened(response)
-        if body is None:
-            return reading
-        if is_stream(body):
-            return _read_stream(response, body, reading, keep_text=keep_text)
-        return _read_answer(response, body, reading, keep_text=keep_text)
+        return read_either(response, streamed=_read_stream, at_once=_read_answer, keep_text=keep_text)
 
 
-def _read_stream(response: Response, body: Body, reading: Reading, *, keep_text: bool) -> Reading:
+def _read_stream(body: Body, reading: Reading, *, keep_text: bool) -> Reading:
     stream = _EVENTS.stream(body)
     content_ends: list[int] = []
     texts: list[str] = []
@@ -88,15 +83,13 @@ def _read_stream(response: Response, body: Body, reading: Reading, *, keep_text:
                 _take_whole(reading, event.response)
     take_times(reading, body, content_ends)
     reading.text = "".join(texts)
-    return conclude(reading, body, stream, ended=response.ended, finished=finished, failed=failed)
+    return conclude(reading, body, stream, finished=finished, failed=failed)
 
 
-def _read_answer(response: Response, body: Body, reading: Reading, *, keep_text: bool) -> Reading:
-    if not body.whole:
-        return reading.fail(unfinished(response.ended), "the answer stopped before its end")
-    answer = _ANSWER.answer(body.content)
+def _read_answer(body: Body, reading: Reading, *, keep_text: bool) -> Reading:
+    answer = _ANSWER.answer(body, reading)
     if answer is None:
-        return reading.fail(ResponseStatus.MALFORMED, "the answer is not of the protocol")
+        return reading
     if answer.error or answer.status == "failed":
         return reading.fail(ResponseStatus.ERROR_EVENT, "an error in an answer with HTTP 200")
     _take_whole(reading, answer)
@@ -110,7 +103,6 @@ def _read_answer(response: Response, body: Body, reading: Reading, *, keep_text:
 
 
 def _take_whole(reading: Reading, whole: _Whole) -> None:
-    reading.finish = whole.status or ""
     if whole.usage is None:
         return
     reading.output_tokens = count(whole.usage.output_tokens)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar  # JSON values
+from typing import Any, Generic, Protocol, TypeVar  # JSON values
 
 import msgspec
 
 from gpuyield.measure.protocols.events import split_events
-from gpuyield.measure.protocols.framing import Body, Ended
-from gpuyield.measure.protocols.reading import UNKNOWN, Reading, unfinished
+from gpuyield.measure.protocols.framing import Body, Response
+from gpuyield.measure.protocols.reading import UNKNOWN, Reading, is_whole, opened, unfinished
 from gpuyield.model.measure import ResponseStatus
 
 _DONE = b"[DONE]"
@@ -38,11 +38,14 @@ class Stream(Generic[_Event]):
 
 
 class Decoder(Generic[_Event]):
-    """Decodes the events of a protocol, whose shape is `kind`, a whole stream at once where all are well."""
+    """Decodes the events of a protocol, whose shape is `kind`, a whole stream at once where all are well.
 
-    def __init__(self, kind: type[_Event]) -> None:
-        self._one: msgspec.json.Decoder[_Event] = msgspec.json.Decoder(kind)
-        self._many: msgspec.json.Decoder[list[_Event]] = msgspec.json.Decoder(list[kind])  # type: ignore[valid-type]
+    `kinds` is the list of them, which a type cannot make of another one while the program runs.
+    """
+
+    def __init__(self, kind: type[_Event], kinds: type[list[_Event]]) -> None:
+        self._one = msgspec.json.Decoder(kind)
+        self._many = msgspec.json.Decoder(kinds)
 
     def stream(self, body: Body) -> Stream[_Event]:
         """What a stream brought as far as it came; nothing after `[DONE]` counts."""
@@ -58,8 +61,16 @@ class Decoder(Generic[_Event]):
         named = any(name == b"error" for at, name in found.names.items() if at < len(data))
         return Stream(events=events, ends=found.ends, done_at=done_at, wrong=wrong, error=named)
 
-    def answer(self, content: bytes) -> _Event | None:
-        """An answer that is not streamed; None when it is not of the protocol."""
+    def answer(self, body: Body, reading: Reading) -> _Event | None:
+        """An answer that is not streamed; None when it is not whole or not of the protocol, and the reading failed."""
+        if not is_whole(body, reading):
+            return None
+        found = self._decoded(body.content)
+        if found is None:
+            reading.fail(ResponseStatus.MALFORMED, "the answer is not of the protocol")
+        return found
+
+    def _decoded(self, content: bytes) -> _Event | None:
         try:
             return self._one.decode(_utf8(content))
         except _UNREADABLE:
@@ -74,14 +85,31 @@ class Decoder(Generic[_Event]):
             return events, len(events) != len(data)
         events = []
         for one in data:
-            event = self.answer(one)
+            event = self._decoded(one)
             if event is None:
                 return events, True
             events.append(event)
         return events, False
 
 
-def is_stream(body: Body) -> bool:
+class ReadBody(Protocol):
+    """Reads a body, streamed or not."""
+
+    def __call__(self, body: Body, reading: Reading, *, keep_text: bool) -> Reading:
+        """What it says."""
+        ...
+
+
+def read_either(response: Response, *, streamed: ReadBody, at_once: ReadBody, keep_text: bool) -> Reading:
+    """What a response says, however the server chose to answer; its text only where it is asked for."""
+    body, reading = opened(response)
+    if body is None:
+        return reading
+    read = streamed if _is_stream(body) else at_once
+    return read(body, reading, keep_text=keep_text)
+
+
+def _is_stream(body: Body) -> bool:
     """Whether the body is an event stream, by its type, or by its beginning where none is given."""
     kind = body.head.content_type
     return "event-stream" in kind or (not kind and not body.content.lstrip().startswith(b"{"))
@@ -99,9 +127,7 @@ def take_times(reading: Reading, body: Body, ends: Sequence[int]) -> None:
         reading.gap_max_ns = max(map(int.__sub__, times[1:], times))
 
 
-def conclude(
-    reading: Reading, body: Body, stream: Stream[Any], *, ended: Ended, finished: bool, failed: bool
-) -> Reading:
+def conclude(reading: Reading, body: Body, stream: Stream[Any], *, finished: bool, failed: bool) -> Reading:
     """The status of a stream that brought `finished` or `failed`; the end is `[DONE]` where it came."""
     if stream.done_at >= 0:
         reading.end_ns = body.time_at(stream.done_at)
@@ -111,7 +137,7 @@ def conclude(
         return reading.fail(ResponseStatus.MALFORMED, "an event that is not of the protocol")
     nothing_missing = body.whole or stream.done_at >= 0
     if not nothing_missing:
-        return reading.fail(unfinished(ended), "the stream stopped before its end")
+        return reading.fail(unfinished(body.ended), "the stream stopped before its end")
     if not finished:
         return reading.fail(ResponseStatus.CUT_OFF, "the stream ended without its finish")
     if not reading.reads:
