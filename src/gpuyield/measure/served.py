@@ -1,7 +1,7 @@
 """What a server says of itself: engine, version, model, settings, and when it started. No I/O here.
 
 It is read before and after each probe: what was held fixed is part of a measurement, and a change makes a probe
-invalid.
+invalid, and all after it.
 """
 
 from __future__ import annotations
@@ -16,13 +16,9 @@ from typing import Any  # JSON values
 _ENGINES = (("vllm:", "vllm"), ("sglang:", "sglang"), ("tgi_", "tgi"), ("nv_inference_", "triton"))
 _SAMPLE = re.compile(r"^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})? (\S+)(?: -?\d+)?$")
 _LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)"')
-_INFO = re.compile(r"(config_info|_info|server_info)$")
-_WAITING = (
-    "vllm:num_requests_waiting",
-    "sglang:num_queue_reqs",
-    "tgi_queue_size",
-    "nv_inference_pending_request_count",
-)
+_INFO = re.compile(r"_info$")
+_NO_SETTINGS = ("python_", "process_", "target_", "vllm:lora_requests_")
+"""Info metrics of something else, or of what runs just now."""
 _LONGEST = 200
 _MOST_SETTINGS = 200
 
@@ -37,8 +33,6 @@ class Served:
     settings: Mapping[str, str] = field(default_factory=dict)
     started: str | None = None
     """When its process started, as it says; for comparing only."""
-    waiting: float | None = None
-    """Requests in its queue."""
 
     @property
     def digest(self) -> str:
@@ -54,24 +48,22 @@ def read_served(*, models: bytes | None, version: bytes | None, metrics: str | N
     engine = next((engine for prefix, engine in _ENGINES if any(one.startswith(prefix) for one in names)), None)
     settings: dict[str, str] = {}
     for name, labels, _ in samples:
-        if _INFO.search(name) and not name.startswith(("python_", "process_", "target_")):
+        if _INFO.search(name) and not name.startswith(_NO_SETTINGS):
             settings.update({f"{name}.{key}": value[:_LONGEST] for key, value in labels.items()})
     started = next((value for name, _, value in samples if name == "process_start_time_seconds"), None)
-    waits = [float(value) for name, _, value in samples if name in _WAITING and _is_number(value)]
     return Served(
         engine=engine,
         version=_version(version),
         models=_models(models),
         settings=dict(sorted(settings.items())[:_MOST_SETTINGS]),
         started=started,
-        waiting=sum(waits) if waits else None,
     )
 
 
-def difference(before: Served, after: Served) -> str:
+def difference(before: Served, after: Served, *, when: str = "during the probe") -> str:
     """What changed, in a sentence; empty when nothing did. What is no longer said counts as a change."""
     if before.started != after.started and before.started is not None:
-        return "The server was restarted during the probe." if after.started else "The server no longer answers."
+        return f"The server was restarted {when}." if after.started else "The server no longer answers."
     changes = [
         f"{name} was {_shown(one)} and is {_shown(other)}"
         for name, one, other in (
@@ -86,7 +78,7 @@ def difference(before: Served, after: Served) -> str:
         for key in sorted({*before.settings, *after.settings})
         if before.settings.get(key) != after.settings.get(key)
     ]
-    return f"The service changed during the probe: {'; '.join(changes[:3])}." if changes else ""
+    return f"The service changed {when}: {'; '.join(changes[:3])}." if changes else ""
 
 
 def _samples(text: str) -> list[tuple[str, dict[str, str], str]]:
@@ -116,13 +108,6 @@ def _object(body: bytes | None) -> dict[str, Any]:
     except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
-
-
-def _is_number(text: str) -> bool:
-    try:
-        return float(text) >= 0
-    except ValueError:
-        return False
 
 
 def _shown(value: str | None) -> str:

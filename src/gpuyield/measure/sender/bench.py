@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Self
 
@@ -78,6 +78,7 @@ class LiveBench:
         )
         self._workers = Workers(job, number=orders.workers, cpus=orders.cpus)
         self._whole_s = 0.0
+        self._first: Served | None = None
         self.problems: dict[str, int] = {}
         """What was wrong with answers of the last run, without their content, and how often."""
         self.input_tokens: NANOS = np.zeros(0, dtype=np.int64)
@@ -133,8 +134,14 @@ class LiveBench:
             raise sent.interrupted
         if aborter.why:
             raise SourceError(aborter.why, where=self._orders.target.url, fix=aborter.fix)
-        changed = "" if before is None or self._orders.look is None else difference(before, self._orders.look())
-        return self._run(arrivals, sent.rows, changed)
+        return self._run(arrivals, sent.rows, "" if before is None else self._changed(before))
+
+    def _changed(self, before: Served) -> str:
+        """What changed of the service since `before`, or since the first run: in a sentence, empty when nothing did."""
+        first, self._first = self._first, self._first or before
+        if first is not None and first.digest != before.digest:
+            return difference(first, replace(before, started=first.started), when="before the probe")
+        return "" if self._orders.look is None else difference(before, self._orders.look())
 
     def _connections(self, rate_rps: float) -> int:
         expected = rate_rps * (self._whole_s or 0.2) * _SPARE
