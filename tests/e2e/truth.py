@@ -83,29 +83,39 @@ def has_exact_end(scenario: Scenario, uid: str) -> bool:
     return bool(next(pod for pod in scenario.pods if pod.uid == uid).end_phase)
 
 
-def busy_and_slack_by_workload(
-    scenario: Scenario, *, at_least_ms: int, start_ms: int = 0
-) -> dict[tuple[str, str], tuple[int, int]]:
-    """Busy GPU-ms of each workload that ran for so long, and what the edges of silences may add or take.
+def busy_and_slack_by_workload(scenario: Scenario, *, at_least_ms: int) -> dict[tuple[str, str], tuple[int, float]]:
+    """Busy GPU-ms of each workload that ran for so long, and what the edges of its runs and of silences may take.
 
-    `start_ms` is what the start of each run may take on each of its cards: until its first sample, the one before
-    still holds.
+    A sample may speak for one interval beyond an edge: then what counts there is the activity on its other side.
     """
     busy: Counter[tuple[str, str]] = Counter()
     ran: Counter[tuple[str, str]] = Counter()
-    slack: Counter[tuple[str, str]] = Counter()
+    slack: dict[tuple[str, str], float] = {}
     cards = [(node, card) for node in scenario.nodes for card in node.cards]
     for home, card in cards:
-        for piece in card_pieces(scenario, home, card):
-            if piece.pod is None or not piece.running:
-                continue
-            workload = workload_of(scenario, piece.pod)
-            length = piece.high - piece.low
-            ran[workload] += length // piece.pod.gpus
-            busy[workload] += sum(gpu_ms for name, gpu_ms in _classes(piece, length) if name == "busy")
-            slack[workload] += 0 if piece.observed and piece.ready else 2 * scenario.scrapes.interval_ms
-            slack[workload] += start_ms if piece.low == piece.pod.running_ms else 0
+        pieces = card_pieces(scenario, home, card)
+        for piece in pieces:
+            if piece.pod is not None and piece.running:
+                length = piece.high - piece.low
+                ran[workload_of(scenario, piece.pod)] += length // piece.pod.gpus
+                found = dict(_classes(piece, length))
+                busy[workload_of(scenario, piece.pod)] += found.get("busy", 0)
+        for before, after in pairwise(pieces):
+            for pod in {
+                one.pod.uid: one.pod for one in (before, after) if one.pod is not None and one.running
+            }.values():
+                workload = workload_of(scenario, pod)
+                slack[workload] = slack.get(workload, 0) + scenario.scrapes.interval_ms * _unsure(before, after)
     return {one: (gpu_ms, slack[one]) for one, gpu_ms in busy.items() if ran[one] >= at_least_ms and gpu_ms}
+
+
+def _unsure(before: Piece, after: Piece) -> float:
+    """By how much the activity at an edge may be wrong: nothing where a pod runs on and is seen to."""
+    if (before.observed and before.ready) != (after.observed and after.ready):
+        return max(before.activity, after.activity)
+    if before.pod is after.pod and before.running is after.running:
+        return 0
+    return abs(before.activity - after.activity)
 
 
 def busy_by_workload(scenario: Scenario) -> Counter[tuple[str, str]]:
