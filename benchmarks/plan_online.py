@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 
 from gpuyield.model.job import Problem
-from gpuyield.plan.online import NOT_PAUSED, EarliestDeadline, FirstCome, LeastSlack, Policy
-from gpuyield.plan.profile import NEVER
-from gpuyield.plan.replay import Submitted, replay
+from gpuyield.plan.instance.profile import NEVER
+from gpuyield.plan.online.day_by_day import NOT_PAUSED, EarliestDeadline, FirstCome, LeastSlack, Policy
+from gpuyield.plan.online.replay import Submitted, replay
 from gpuyield.units import MINUTE_MS
 from plan_trace import read_trace
 

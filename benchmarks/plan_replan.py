@@ -16,9 +16,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from gpuyield.model.job import PlanJob, Problem
-from gpuyield.plan.events import Arrived, Event, Finished, Prolonged
-from gpuyield.plan.replan import replan
-from gpuyield.plan.standing import Standing
+from gpuyield.plan.online.events import Arrived, Event, Finished, Prolonged
+from gpuyield.plan.online.replan import replan
+from gpuyield.plan.online.standing import Standing
 from gpuyield.units import DAY_MS, MINUTE_MS
 from made_up import made_up
 

@@ -18,8 +18,8 @@ import numpy as np
 
 from gpuyield.model.document import canonical_bytes
 from gpuyield.plan import make_plan, plan_document, plan_inputs
-from gpuyield.plan.budget import Budget
 from gpuyield.plan.case import Case
+from gpuyield.plan.instance.budget import Budget
 from gpuyield.plan.kernel.grid import grid_of
 from gpuyield.plan.kernel.lanes import compiled
 from gpuyield.plan.kernel.search import Search

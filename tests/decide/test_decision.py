@@ -21,7 +21,7 @@ from gpuyield.model.decision import (
 from gpuyield.model.document import canonical_bytes, inputs_digest
 from gpuyield.model.job import Capacity, PlanJob, Problem, Shape
 from gpuyield.model.waterfall import Holder
-from gpuyield.plan.observed import observed_table
+from gpuyield.plan.online.observed import observed_table
 from gpuyield.units import DAY_MS, HOUR_MS, Money, Window, parse_instant
 from gpuyield.verify import check
 

@@ -15,7 +15,7 @@ from gpuyield.model.document import canonical_bytes
 from gpuyield.model.job import Capacity, Problem
 from gpuyield.model.plan import Plan, PlanStatus, Run
 from gpuyield.plan import make_plan, plan_document, plan_inputs
-from gpuyield.plan.continued import continue_plan
+from gpuyield.plan.online.continued import continue_plan
 from gpuyield.verify import check
 from plan.every_feature import prices_of, problem_of
 from plan.small import UNIT_MS, random_problem

@@ -15,11 +15,11 @@ import pytest
 from gpuyield.model.document import canonical_bytes
 from gpuyield.model.job import Capacity, Problem
 from gpuyield.plan import plan_inputs
-from gpuyield.plan.budget import Budget
 from gpuyield.plan.case import Case
-from gpuyield.plan.exact import Answer, bound_tasks
+from gpuyield.plan.instance.budget import Budget
 from gpuyield.plan.kernel.lanes import compiled_learning
-from gpuyield.plan.learn import Learned, learn
+from gpuyield.plan.proof.exact import Answer, bound_tasks
+from gpuyield.plan.proof.learn import Learned, learn
 from gpuyield.verify.certificates import refute
 from gpuyield.verify.problem import read_problem
 from gpuyield.verify.question import Question
@@ -125,8 +125,8 @@ def test_no_lemmas_rule_out_a_problem_that_has_a_plan() -> None:
 def test_the_compiled_lane_gives_the_same_lemmas_as_plain_python() -> None:
     if os.environ.get("GPUYIELD_LAWS") is None:
         pytest.skip("compiling takes too long for the default tests: GPUYIELD_LAWS=sample")
-    from gpuyield.plan import learn as lane
     from gpuyield.plan.kernel import learning
+    from gpuyield.plan.proof import learn as lane
 
     for seed in range(200):
         case = Case.of(random_problem(seed))

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuyield.model.job import Capacity, PlanJob, Problem, Shape
-from gpuyield.plan.events import Arrived, Cancelled, CapacityChanged, Event, Finished, Prolonged
-from gpuyield.plan.replan import Replanned, replan
-from gpuyield.plan.standing import Standing
+from gpuyield.plan.online.events import Arrived, Cancelled, CapacityChanged, Event, Finished, Prolonged
+from gpuyield.plan.online.replan import Replanned, replan
+from gpuyield.plan.online.standing import Standing
 from gpuyield.units import MINUTE_MS
 
 FREEZE_MS = 10 * MINUTE_MS

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from gpuyield.model.job import Capacity, PlanJob, PlanObjective, Problem, Shape
 from gpuyield.plan.case import Case
-from gpuyield.plan.schedule import Schedule
+from gpuyield.plan.instance.schedule import Schedule
 
 MINUTE_MS = 60_000
 

@@ -12,12 +12,12 @@ import pytest
 from gpuyield.model.job import PlanObjective, Problem
 from gpuyield.model.plan import PlanStatus
 from gpuyield.plan import make_plan
-from gpuyield.plan.budget import Budget, never
 from gpuyield.plan.case import Case, rule_schedules
-from gpuyield.plan.cpsat import Aim, Question, Word, ask
-from gpuyield.plan.fewest import peak_of
-from gpuyield.plan.objective import on_time_shares, run_costs, unlimited
-from gpuyield.plan.schedule import meets_all, merit_of
+from gpuyield.plan.instance.budget import Budget, never
+from gpuyield.plan.instance.schedule import meets_all, merit_of
+from gpuyield.plan.proof.cpsat import Aim, Question, Word, ask
+from gpuyield.plan.proof.objective import on_time_shares, run_costs, unlimited
+from gpuyield.plan.search.fewest import peak_of
 from plan.every_feature import prices_of
 from plan.model_problems import model_problem
 from plan.small import job, problem

@@ -15,7 +15,7 @@ from gpuyield.declare.rows import Rows, read_rows
 from gpuyield.errors import DeclarationError
 from gpuyield.model.duration import DurationBasis, FamilyDuration, between, ladder
 from gpuyield.model.job import Shape
-from gpuyield.plan.durations import LEAST_RUNS, PastRun, learn, quantile
+from gpuyield.plan.online.durations import LEAST_RUNS, PastRun, learn, quantile
 from gpuyield.units import MINUTE_MS
 
 FORECASTS = 100

@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 from gpuyield.model.document import canonical_bytes
 from gpuyield.model.job import Capacity, PlanJob, PlanObjective, Problem, Shape
 from gpuyield.plan import make_plan, plan_document, plan_inputs
-from gpuyield.plan.bred import bred, brood_of, project_of
-from gpuyield.plan.budget import Budget
 from gpuyield.plan.case import Case, rule_schedules
+from gpuyield.plan.instance.budget import Budget
+from gpuyield.plan.instance.schedule import Schedule
 from gpuyield.plan.kernel.lanes import compiled_project
 from gpuyield.plan.kernel.project import Brood, Project, breed
-from gpuyield.plan.schedule import Schedule
+from gpuyield.plan.search.bred import bred, brood_of, project_of
 from gpuyield.units import MINUTE_MS
 from gpuyield.verify import check
 

@@ -8,9 +8,9 @@ import pytest
 
 from gpuyield.model.job import Problem, Shape
 from gpuyield.plan import plan_inputs
-from gpuyield.plan.board import Board, arrange
-from gpuyield.plan.first_come import first_come, met
-from gpuyield.plan.restored import problem_of
+from gpuyield.plan.instance.board import Board, arrange
+from gpuyield.plan.instance.first_come import first_come, met
+from gpuyield.plan.online.restored import problem_of
 from plan.small import UNIT_MS, random_problem
 
 

@@ -13,15 +13,15 @@ from gpuyield.model.document import canonical_bytes
 from gpuyield.model.job import PlanJob, PlanObjective, Problem
 from gpuyield.model.plan import StoppedBecause
 from gpuyield.plan import make_plan, plan_document, plan_inputs
-from gpuyield.plan.budget import Budget
 from gpuyield.plan.case import Case
+from gpuyield.plan.instance.budget import Budget
+from gpuyield.plan.instance.schedule import Schedule
 from gpuyield.plan.kernel.congestion import all_met, levelled, negotiated
 from gpuyield.plan.kernel.grid import Grid, grid_of
 from gpuyield.plan.kernel.lanes import Lane, compiled, plain
 from gpuyield.plan.kernel.pricing import on_time_buyers, price_bound
 from gpuyield.plan.kernel.search import Answer, Search
-from gpuyield.plan.objective import unmeetable
-from gpuyield.plan.schedule import Schedule
+from gpuyield.plan.proof.objective import unmeetable
 from gpuyield.verify import check
 from plan.crowd import crowded, overfull, weight_on_time
 from plan.every_feature import problem_of

@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 
 from gpuyield.model.job import PlanJob, Problem
-from gpuyield.plan.budget import Budget
 from gpuyield.plan.case import Case, rule_schedules
-from gpuyield.plan.neighbours import replaced_nearby
-from gpuyield.plan.schedule import Schedule, merit_of
+from gpuyield.plan.instance.budget import Budget
+from gpuyield.plan.instance.schedule import Schedule, merit_of
+from gpuyield.plan.search.neighbours import replaced_nearby
 from plan.small import UNIT_MS, job, problem
 
 

@@ -5,9 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gpuyield.plan.online import NOT_PAUSED, Active, Decision, EarliestDeadline, FirstCome, LeastSlack, Policy
-from gpuyield.plan.profile import NEVER
-from gpuyield.plan.replay import Submitted, replay
+from gpuyield.plan.instance.profile import NEVER
+from gpuyield.plan.online.day_by_day import (
+    NOT_PAUSED,
+    Active,
+    Decision,
+    EarliestDeadline,
+    FirstCome,
+    LeastSlack,
+    Policy,
+)
+from gpuyield.plan.online.replay import Submitted, replay
 from gpuyield.units import MINUTE_MS
 
 POOL = 8

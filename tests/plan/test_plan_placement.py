@@ -10,7 +10,7 @@ import pytest
 from gpuyield.model.job import Capacity, NodeGroup, PlanJob, Problem, Shape
 from gpuyield.model.plan import NodeReplay, Run
 from gpuyield.plan import make_plan
-from gpuyield.plan.placement import replay_on_nodes
+from gpuyield.plan.outlook.placement import replay_on_nodes
 from gpuyield.units import MINUTE_MS
 
 

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from gpuyield.model.job import Capacity, PlanJob, Problem, Shape
 from gpuyield.model.plan import Run
 from gpuyield.plan import make_plan
-from gpuyield.plan.execution import late_in
+from gpuyield.plan.instance.profile import NEVER
 from gpuyield.plan.kernel.lanes import compiled, plain
-from gpuyield.plan.profile import NEVER
-from gpuyield.plan.risk import chances_of_lateness
+from gpuyield.plan.outlook.execution import late_in
+from gpuyield.plan.outlook.risk import chances_of_lateness
 from gpuyield.units import MINUTE_MS
 
 Ints: TypeAlias = NDArray[np.int64]

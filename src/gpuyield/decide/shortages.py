@@ -17,9 +17,9 @@ from gpuyield.decide.words import named
 from gpuyield.model.decision import DecideInputs, ServiceHolding, Shortage
 from gpuyield.model.job import Capacity, Problem
 from gpuyield.model.plan import AddGpus, Certificate, Plan
-from gpuyield.plan.board import MOST_AMOUNT, arrange
-from gpuyield.plan.overload import forced_jobs, tightest
-from gpuyield.plan.windows import windows_of
+from gpuyield.plan.instance.board import MOST_AMOUNT, arrange
+from gpuyield.plan.instance.windows import windows_of
+from gpuyield.plan.proof.overload import forced_jobs, tightest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpuyield.model.job import Problem
-from gpuyield.plan.board import arrange, in_order
-from gpuyield.plan.profile import NEVER, Profile
+from gpuyield.plan.instance.board import arrange, in_order
+from gpuyield.plan.instance.profile import NEVER, Profile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,10 +1,10 @@
 """When each job runs, or why that is impossible, and the fewest GPUs: search, bounds, certificates."""
 
-from gpuyield.plan.continued import continue_plan
 from gpuyield.plan.document import plan_document, plan_inputs
 from gpuyield.plan.make import DEFAULT_WORK, make_plan
-from gpuyield.plan.observed import observed_table
-from gpuyield.plan.outlook import with_outlook
+from gpuyield.plan.online.continued import continue_plan
+from gpuyield.plan.online.observed import observed_table
+from gpuyield.plan.outlook.with_outlook import with_outlook
 
 __all__ = [
     "DEFAULT_WORK",

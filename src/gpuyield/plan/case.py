@@ -13,17 +13,11 @@ import numpy as np
 
 from gpuyield.model.job import Capacity, Problem
 from gpuyield.model.plan import Certificate, Run
-from gpuyield.plan.behind import complete as complete
-from gpuyield.plan.board import Board, Mode, Steps, Task, arrange
-from gpuyield.plan.budget import Budget
-from gpuyield.plan.exact import Answer, Settled, bound_tasks, settle
-from gpuyield.plan.impossible import Impossible, impossible_certificate, impossible_jobs
-from gpuyield.plan.large import is_large, large_schedules, meeting_all
-from gpuyield.plan.learn import learn
-from gpuyield.plan.overload import Overload, forced_gpu_ms, forced_jobs, interval_certificate, tightest
-from gpuyield.plan.profile import NEVER, most_between, with_added
-from gpuyield.plan.prove import search_certificate
-from gpuyield.plan.schedule import (
+from gpuyield.plan.instance.behind import complete as complete
+from gpuyield.plan.instance.board import Board, Mode, Steps, Task, arrange
+from gpuyield.plan.instance.budget import Budget
+from gpuyield.plan.instance.profile import NEVER, most_between, with_added
+from gpuyield.plan.instance.schedule import (
     Manner,
     Schedule,
     ShapeChoice,
@@ -31,8 +25,14 @@ from gpuyield.plan.schedule import (
     meets_all,
     serial_schedule,
 )
-from gpuyield.plan.slots import settle_in_slots
-from gpuyield.plan.windows import Windows, windows_of
+from gpuyield.plan.instance.slots import settle_in_slots
+from gpuyield.plan.instance.windows import Windows, windows_of
+from gpuyield.plan.proof.exact import Answer, Settled, bound_tasks, settle
+from gpuyield.plan.proof.impossible import Impossible, impossible_certificate, impossible_jobs
+from gpuyield.plan.proof.learn import learn
+from gpuyield.plan.proof.overload import Overload, forced_gpu_ms, forced_jobs, interval_certificate, tightest
+from gpuyield.plan.proof.prove import search_certificate
+from gpuyield.plan.search.large import is_large, large_schedules, meeting_all
 
 BOTH_CHOICES = (Manner(ShapeChoice.SLOWEST), Manner(ShapeChoice.EARLIEST))
 SETTLED_TASKS = 60

@@ -22,8 +22,8 @@ from gpuyield.model.plan import (
     Relaxation,
     Run,
 )
-from gpuyield.plan.board import gpus_of
-from gpuyield.plan.impossible import seconds
+from gpuyield.plan.instance.board import gpus_of
+from gpuyield.plan.proof.impossible import seconds
 from gpuyield.units import format_instant
 
 ENGINE = {"name": "gpuyield-python", "version": "1"}

@@ -21,18 +21,14 @@ from gpuyield.model.plan import (
     Run,
     StoppedBecause,
 )
-from gpuyield.plan.behind import complete
-from gpuyield.plan.budget import Budget, never
 from gpuyield.plan.case import BOTH_CHOICES, Case, find_plan, has_choice, prove, quick_proof, rule_schedules
-from gpuyield.plan.cheapest import cheaper, cost_of, least_cost
-from gpuyield.plan.explain import Clock, explain, why_given_up, why_impossible, why_then
-from gpuyield.plan.fewest import PLENTY, fewest, peak_of
-from gpuyield.plan.impossible import chain_heads
-from gpuyield.plan.improve import squeaky_wheel
-from gpuyield.plan.large import improved, is_large
-from gpuyield.plan.makespan import Shortest, bounded, makespan_objective, shortest
-from gpuyield.plan.neighbours import replaced_nearby
-from gpuyield.plan.objective import (
+from gpuyield.plan.instance.behind import complete
+from gpuyield.plan.instance.budget import Budget, never
+from gpuyield.plan.instance.profile import NEVER
+from gpuyield.plan.instance.schedule import Manner, Merit, Placement, Schedule, ShapeChoice, meets_all, merit_of
+from gpuyield.plan.outlook.explain import Clock, explain, why_given_up, why_impossible, why_then
+from gpuyield.plan.proof.impossible import chain_heads
+from gpuyield.plan.proof.objective import (
     chosen_resource,
     on_time_objective,
     on_time_shares,
@@ -41,12 +37,16 @@ from gpuyield.plan.objective import (
     unlimited,
     unmeetable,
 )
-from gpuyield.plan.profile import NEVER
-from gpuyield.plan.relax import relaxations
-from gpuyield.plan.schedule import Manner, Merit, Placement, Schedule, ShapeChoice, meets_all, merit_of
-from gpuyield.plan.solver import Solver, said_of_amount
-from gpuyield.plan.subsets import least_missed
-from gpuyield.plan.weigh import weight_certificate
+from gpuyield.plan.proof.solver import Solver, said_of_amount
+from gpuyield.plan.proof.subsets import least_missed
+from gpuyield.plan.proof.weigh import weight_certificate
+from gpuyield.plan.relaxation.relax import relaxations
+from gpuyield.plan.search.cheapest import cheaper, cost_of, least_cost
+from gpuyield.plan.search.fewest import PLENTY, fewest, peak_of
+from gpuyield.plan.search.improve import squeaky_wheel
+from gpuyield.plan.search.large import improved, is_large
+from gpuyield.plan.search.makespan import Shortest, bounded, makespan_objective, shortest
+from gpuyield.plan.search.neighbours import replaced_nearby
 
 DEFAULT_WORK = 250_000
 """Placements that a plan may try: a few seconds in plain Python."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from gpuyield.account import ObservedJob, observed_jobs
-from gpuyield.plan.durations import Durations, PastRun, learn
+from gpuyield.plan.online.durations import Durations, PastRun, learn
 from gpuyield.steps.evidence import gather_chosen
 from gpuyield.steps.promises import Promises
 from gpuyield.steps.setting import chosen_window, read_setting, was_collected

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gpuyield.model.duration import FamilyDuration
-from gpuyield.plan.durations import Durations
+from gpuyield.plan.online.durations import Durations
 
 
 class RunHistory:

@@ -12,7 +12,7 @@ from gpuyield.account.jobs import resource_of
 from gpuyield.model.declaration import BatchFamily
 from gpuyield.model.duration import DurationBasis
 from gpuyield.model.job import Capacity, Shape
-from gpuyield.plan.durations import Durations
+from gpuyield.plan.online.durations import Durations
 from gpuyield.steps.past_runs import groups
 from gpuyield.steps.promises import Promises
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpuyield.plan.board import Mode, Steps, Task
+from gpuyield.plan.instance.board import Mode, Steps, Task
+from gpuyield.plan.instance.profile import NEVER, Profile
+from gpuyield.plan.instance.schedule import Placement, Schedule, in_precedence, place_fixed
 from gpuyield.plan.kernel.table import FAR, Ints, Room, Runs, Table, copy_of, room_of
-from gpuyield.plan.profile import NEVER, Profile
-from gpuyield.plan.schedule import Placement, Schedule, in_precedence, place_fixed
 from gpuyield.units import MINUTE_MS
 
 if TYPE_CHECKING:

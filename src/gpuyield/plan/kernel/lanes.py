@@ -16,7 +16,6 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any, TypeAlias  # numba's compiled functions have no types.
 
-from gpuyield.plan.execution import EXECUTION
 from gpuyield.plan.kernel.fit import FIT
 from gpuyield.plan.kernel.learning import LEARNING, run
 from gpuyield.plan.kernel.levels import LEVELS
@@ -24,6 +23,7 @@ from gpuyield.plan.kernel.project import PROJECT, breed
 from gpuyield.plan.kernel.repair import REPAIR
 from gpuyield.plan.kernel.serial import SERIAL
 from gpuyield.plan.kernel.tariff import TARIFF
+from gpuyield.plan.outlook.execution import EXECUTION
 
 Lane: TypeAlias = dict[str, Callable[..., Any]]
 

@@ -17,18 +17,18 @@ from typing import TYPE_CHECKING, Any  # A certificate is JSON.
 
 import numpy as np
 
-from gpuyield.plan.board import Mode
-from gpuyield.plan.budget import Budget
+from gpuyield.plan.instance.board import Mode
+from gpuyield.plan.instance.budget import Budget
+from gpuyield.plan.instance.profile import integral
 from gpuyield.plan.kernel.lanes import Lane
 from gpuyield.plan.kernel.search import SWIFT, lane_for
 from gpuyield.plan.kernel.table import Floats, Ints
 from gpuyield.plan.kernel.tariff import Shop
-from gpuyield.plan.profile import integral
 from gpuyield.units import MINUTE_MS
 
 if TYPE_CHECKING:
     from gpuyield.plan.case import Case
-    from gpuyield.plan.schedule import Schedule
+    from gpuyield.plan.instance.schedule import Schedule
 
 SCALE = 10**12
 MOST_BUCKETS = 2_000

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpuyield.plan.budget import Budget
+from gpuyield.plan.instance.budget import Budget
 from gpuyield.plan.kernel.grid import Grid
 from gpuyield.plan.kernel.lanes import Lane, compiled, plain
 from gpuyield.plan.kernel.repair import Whereabouts

@@ -7,9 +7,8 @@ from fractions import Fraction
 from functools import cache
 
 from gpuyield.model.job import Capacity, PlanJob, Problem, Shape
-from gpuyield.plan.bred import brood_of, project_of
-from gpuyield.plan.budget import Budget
 from gpuyield.plan.case import Case
+from gpuyield.plan.instance.budget import Budget
 from gpuyield.plan.kernel.congestion import all_met, levelled, negotiated
 from gpuyield.plan.kernel.grid import grid_of
 from gpuyield.plan.kernel.lanes import (
@@ -22,7 +21,8 @@ from gpuyield.plan.kernel.lanes import (
 )
 from gpuyield.plan.kernel.pricing import on_time_buyers, price_bound
 from gpuyield.plan.kernel.search import Search
-from gpuyield.plan.learn import search_of, table_of
+from gpuyield.plan.proof.learn import search_of, table_of
+from gpuyield.plan.search.bred import brood_of, project_of
 from gpuyield.units import HOUR_MS
 
 

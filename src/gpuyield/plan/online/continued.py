@@ -1,0 +1,99 @@
+"""A plan of a problem that has changed, started from the plan before the change: never behind it, moved with reasons.
+
+First the old plan is changed as little as the problem asks for (`replan`); that is kept unless searching anew finds a
+plan with more on time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from decimal import Decimal
+
+from gpuyield.model.job import PlanJob, Problem
+from gpuyield.model.plan import Plan, PlannedJob, Run
+from gpuyield.plan.instance.budget import never
+from gpuyield.plan.instance.first_come import met
+from gpuyield.plan.make import DEFAULT_WORK, make_plan
+from gpuyield.plan.online.reasons import Reasons
+from gpuyield.plan.online.replan import replan
+from gpuyield.plan.online.standing import Standing, profile_of
+
+BEFORE_ALL_MS = -1
+"""Nothing that is planned has started yet; what runs already is fixed."""
+
+CHANGE_WORK = 5_000
+"""Placements that changing the old plan may try."""
+
+
+def continue_plan(
+    problem: Problem,
+    old: Mapping[str, Run],
+    *,
+    seed: int = 0,
+    work: int = DEFAULT_WORK,
+    should_stop: Callable[[], bool] = never,
+    prices: Mapping[str, Decimal] | None = None,
+) -> Plan:
+    """The best plan found, not worse than the old one as far as it can be kept.
+
+    `old` are the runs of the plan before the change, in ms from the origin of this problem.
+
+    Raises:
+        PlanError: The problem cannot be built.
+    """
+    jobs = {job.id: job for job in problem.jobs}
+    kept = {name: run for name, run in old.items() if name in jobs and _is_kept(jobs[name], run)}
+    standing = Standing.of(problem, kept, now_ms=BEFORE_ALL_MS)
+    found = replan(standing, [], now_ms=BEFORE_ALL_MS, freeze_ms=0, work=CHANGE_WORK, bring_forward=True)
+    over = {name: run for name, run in kept.items() if name not in found.standing.tasks}
+    runs = {**over, **found.standing.runs()}
+    profile = profile_of(standing.steps, found.standing.placed.values(), 0)
+    fits = all(profile.lowest(resource) >= 0 for resource in range(len(standing.resources)))
+    plan = make_plan(
+        problem, seed=seed, work=work, should_stop=should_stop, prices=prices, start_from=runs if fits else None
+    )
+    causes = {move.job: move.why for move in found.moves if move.after is not None}
+    reasons = Reasons.of(standing, [])
+    anew = _gain(problem, runs, plan)
+    return replace(
+        plan, jobs=tuple(_with_reason(one, old.get(one.id), runs, causes, reasons, anew) for one in plan.jobs)
+    )
+
+
+def _is_kept(job: PlanJob, run: Run) -> bool:
+    """Whether an old run is still one of the job: its shape and times are what the job now allows."""
+    if run.shape >= len(job.shapes) or (job.deadline_ms is not None and run.end_ms > job.deadline_ms):
+        return False
+    fixed = job.started_ms if job.started_ms is not None else job.pinned_ms
+    if fixed is None and run.start_ms < max(0, job.release_ms):
+        return False
+    if fixed is not None and run.start_ms != fixed:
+        return False
+    return bool(run.parts) or run.end_ms - run.start_ms == job.shapes[run.shape].duration_ms
+
+
+def _with_reason(
+    one: PlannedJob,
+    before: Run | None,
+    changed: Mapping[str, Run],
+    causes: Mapping[str, str],
+    reasons: Reasons,
+    anew: str,
+) -> PlannedJob:
+    if before is None or one.run is None or one.run == before:
+        return one
+    if one.run == changed.get(one.id) and one.id in causes:
+        return replace(one, moved_because=causes[one.id])
+    return replace(one, moved_because=reasons.rerun(before, one.run, anew))
+
+
+def _gain(problem: Problem, changed: Mapping[str, Run], plan: Plan) -> str:
+    """What planning anew was good for, beyond changing the old plan as little as needed."""
+    runs = {one.id: one.run for one in plan.jobs if one.run is not None}
+    more = met(problem, runs)[0] - met(problem, changed)[0]
+    if more > 0:
+        return f"planned anew, {more} more job{' is' if more == 1 else 's are'} on time"
+    if len(runs) > len(changed):
+        return f"planned anew, {len(runs) - len(changed)} more can run"
+    return "planned anew, it is better as a whole"

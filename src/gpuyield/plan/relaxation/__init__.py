@@ -1,0 +1,1 @@
+"""What would make an impossible problem possible, each checked."""

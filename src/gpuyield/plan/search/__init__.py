@@ -1,0 +1,1 @@
+"""Better schedules: levelling, ruin and recreate, windows, the fewest GPUs, the shortest, the cheapest."""
