@@ -29,6 +29,8 @@ STUBBORN = 40
 """Sweeps after which what is still above the ceiling is given up."""
 PATIENCE = 20
 """Sweeps without less above the ceiling after which it is given up to meet every deadline."""
+QUIET = {True: 800, False: 40}
+"""Sweeps without fewer after which no fewer are looked for: of a thorough search, and of one by the way."""
 STEP = 10
 """Sweeps between two looks at whether a search for the fewest still gets anywhere."""
 REPAIR_MOVES, REPAIR_PATIENCE = 6_000, 2_000
@@ -99,7 +101,7 @@ class Congestion:
             )
         return left_out
 
-    def level(self, target: int, powers: Sequence[int] = POWERS) -> bool:
+    def level(self, target: int, powers: Sequence[int]) -> bool:
         """Spread the load, ever more against its peak; False where the budget did not do for a first place of each."""
         best, kept = None, None
         for power in powers:
@@ -237,7 +239,7 @@ def _within_capacity(search: Search) -> Congestion | None:
     return Congestion(search, soft, np.where(soft[:, None] > 0, ceiling - there, 0), ceiling)
 
 
-def levelled(search: Search, resource: int, floor: int, sweeps: int, patience: int) -> tuple[int, Runs] | None:
+def levelled(search: Search, resource: int, floor: int, sweeps: int, *, thorough: bool) -> tuple[int, Runs] | None:
     """The fewest of a resource for which runs of all jobs were found, and these; None where no place was found for one.
 
     There is so much of the resource that it never binds.
@@ -249,11 +251,12 @@ def levelled(search: Search, resource: int, floor: int, sweeps: int, patience: i
     load = np.where(soft[:, None] > 0, exists - there, 0)
     congestion = Congestion(search, soft, load, max(1, floor))
     field = congestion.field
-    if not congestion.level(max(1, floor)) or (field.runs.modes[field.order] < 0).any():
+    powers = POWERS if thorough else FEW_POWERS
+    if not congestion.level(max(1, floor), powers) or (field.runs.modes[field.order] < 0).any():
         return None
     best, kept = congestion.peak(), copy_of(field.runs)
     quiet = 0
-    while best > max(1, floor) and sweeps > 0 and quiet < patience:
+    while best > max(1, floor) and sweeps > 0 and quiet < QUIET[thorough]:
         congestion.ceiling = best - 1
         done = congestion.negotiate(min(STEP, sweeps))
         sweeps, quiet = sweeps - STEP, quiet + STEP

@@ -71,14 +71,27 @@ def touches(table: Table, runs: Runs, job: int, load: Ints, soft: Ints, above: i
     return False
 
 
-def rise(load: Ints, prices: Floats, weights: Floats, amount: int, begin: int, end: int) -> float:
-    """What an amount more costs in a span of slots."""
+def rises(
+    table: Table,
+    mode: int,
+    soft: Ints,
+    load: Ints,
+    prices: Floats,
+    weights: Floats,
+    begin: int,
+    end: int,
+    costs: Floats,
+) -> None:
+    """What a mode would add to the cost of each slot of a span, into `costs`."""
     top = len(prices) - 1
-    total = 0.0
-    for slot in range(begin, end):
-        now = load[slot]
-        total += (prices[min(top, now + amount)] - prices[min(top, now)]) * weights[slot]
-    return total
+    costs[begin:end] = 0.0
+    for at in range(table.first_demand[mode], table.first_demand[mode + 1]):
+        which, amount = table.resources[at], table.amounts[at]
+        if soft[which]:
+            row, own = load[which], weights[which]
+            for slot in range(begin, end):
+                now = row[slot]
+                costs[slot] += (prices[min(top, now + amount)] - prices[min(top, now)]) * own[slot]
 
 
 def cheapest_slot(
@@ -93,28 +106,34 @@ def cheapest_slot(
     weights: Floats,
     best: float,
     dice: Ints,
+    scratch: Floats,
 ) -> tuple[float, int]:
     """The least cost of a mode between two ticks and the slot in which it then starts; -1 where none is below `best`.
 
-    Of equals one by chance.
+    Of equals one by chance. Costs are added up as a queue of two stacks (what is left of one span, what has come
+    since): nothing is ever taken away from a sum, so a slot that is dear leaves no rounding behind.
     """
     slots = load.shape[1]
-    length, low, high = table.lengths[mode], table.first_demand[mode], table.first_demand[mode + 1]
+    length = table.lengths[mode]
     hard = False
-    for at in range(low, high):
+    for at in range(table.first_demand[mode], table.first_demand[mode + 1]):
         hard = hard or not soft[table.resources[at]]
     last = min(until, tick_of(table, slots)) - length
     start = slot_up(table, ready) if ready < FAR else slots
     best_slot, ties = -1, 1
     if start >= slots or tick_of(table, start) > last:
         return best, best_slot
+    costs, left = scratch[0], scratch[1]
+    rises(table, mode, soft, load, prices, weights, start, slot_up(table, last + length), costs)
     end = slot_up(table, tick_of(table, start) + length)
-    cost = 0.0
-    for at in range(low, high):
-        which = table.resources[at]
-        if soft[which]:
-            cost += rise(load[which], prices, weights[which], table.amounts[at], start, end)
+    turn, come = start, 0.0
     while True:
+        if start >= turn:
+            turn, come, total = end, 0.0, 0.0
+            for slot in range(end - 1, start - 1, -1):
+                total += costs[slot]
+                left[slot] = total
+        cost = left[start] + come if start < turn else come
         if cost <= best + CLOSE and (not hard or others_fit(table, room, mode, soft, start, end)):
             if cost < best - CLOSE:
                 best, best_slot, ties = cost, start, 1
@@ -124,14 +143,11 @@ def cheapest_slot(
                     best_slot = start
         if tick_of(table, start + 1) > last:
             return best, best_slot
-        after = slot_up(table, tick_of(table, start + 1) + length)
-        for at in range(low, high):
-            which = table.resources[at]
-            if soft[which]:
-                row, own, amount = load[which], weights[which], table.amounts[at]
-                cost -= rise(row, prices, own, amount, start, start + 1)
-                cost += rise(row, prices, own, amount, end, after)
-        start, end = start + 1, after
+        start += 1
+        after = slot_up(table, tick_of(table, start) + length)
+        for slot in range(end, after):
+            come += costs[slot]
+        end = after
 
 
 def sweep(
@@ -153,6 +169,7 @@ def sweep(
     `above` >= 0 leaves alone what does not run where the load is above it. `beside`: not all resources are soft.
     """
     failed = 0
+    scratch = np.empty((2, load.shape[1]))
     for number in range(len(order)):
         job = order[number]
         old_mode, old_start, old_end = runs.modes[job], runs.starts[job], runs.ends[job]
@@ -166,7 +183,9 @@ def sweep(
         ready, until = ready_at(table, runs, job), until_of(table, runs, job)
         best_cost, best_mode, best_slot = np.inf, -1, -1
         for mode in range(table.first_mode[job], table.first_mode[job + 1]):
-            cost, slot = cheapest_slot(table, room, mode, ready, until, soft, load, prices, weights, best_cost, dice)
+            cost, slot = cheapest_slot(
+                table, room, mode, ready, until, soft, load, prices, weights, best_cost, dice, scratch
+            )
             if slot >= 0:
                 best_cost, best_mode, best_slot = cost, mode, slot
         if best_mode < 0 or (best_cost > worth[job] and not is_waited_for(table, runs, job)):
@@ -214,4 +233,4 @@ def follow(table: Table, room: Room, runs: Runs, order: Ints) -> int:
     return gone
 
 
-LEVELS = (until_of, is_waited_for, others_fit, shift_load, touches, rise, cheapest_slot, sweep, relieve, follow)
+LEVELS = (until_of, is_waited_for, others_fit, shift_load, touches, rises, cheapest_slot, sweep, relieve, follow)

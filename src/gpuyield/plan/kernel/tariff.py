@@ -52,35 +52,48 @@ def from_edges(
     shop: Shop, prices: Prices, sums: Prices, mode: int, first: int, final: int, best: Any
 ) -> tuple[Any, int]:
     """The cheapest start on the edges `first` to `final` of buckets: its cost, if below `best`, and itself, else -1."""
-    found, nothing = -1, sums[0, 0]
+    found = -1
     over, rest = shop.lengths[mode] // shop.bucket, shop.lengths[mode] % shop.bucket
+    low, high = shop.first_demand[mode], shop.first_demand[mode + 1]
+    if high == low + 1:
+        amount, paid, price = shop.amounts[low], sums[shop.resources[low]], prices[shop.resources[low]]
+        for edge in range(first, final):
+            cost = amount * (paid[edge + over] + price[edge + over] * rest - paid[edge])
+            if cost < best:
+                best, found = cost, edge
+        return best, found * shop.bucket if found >= 0 else -1
     for edge in range(first, final):
-        if best <= nothing:
-            break
-        cost = nothing
-        for at in range(shop.first_demand[mode], shop.first_demand[mode + 1]):
+        cost = sums[0, 0]
+        for at in range(low, high):
             which, end = shop.resources[at], edge + over
             cost += shop.amounts[at] * (sums[which, end] + prices[which, end] * rest - sums[which, edge])
         if cost < best:
-            best, found = cost, edge * shop.bucket
-    return best, found
+            best, found = cost, edge
+    return best, found * shop.bucket if found >= 0 else -1
 
 
 def to_edges(shop: Shop, prices: Prices, sums: Prices, mode: int, first: int, final: int, best: Any) -> tuple[Any, int]:
     """The same for runs that end on an edge."""
-    found, nothing = -1, sums[0, 0]
+    found = -1
     over, rest = shop.lengths[mode] // shop.bucket, shop.lengths[mode] % shop.bucket
-    for edge in range(max(first, over + 1), final):
-        if best <= nothing:
-            break
-        cost, begin = nothing, edge - over - 1
-        for at in range(shop.first_demand[mode], shop.first_demand[mode + 1]):
+    low, high, back = shop.first_demand[mode], shop.first_demand[mode + 1], shop.bucket - rest
+    first = max(first, over + 1)
+    if high == low + 1:
+        amount, paid, price = shop.amounts[low], sums[shop.resources[low]], prices[shop.resources[low]]
+        for edge in range(first, final):
+            begin = edge - over - 1
+            cost = amount * (paid[edge] - (paid[begin] + price[begin] * back))
+            if cost < best:
+                best, found = cost, edge
+        return best, found * shop.bucket - shop.lengths[mode] if found >= 0 else -1
+    for edge in range(first, final):
+        cost, begin = sums[0, 0], edge - over - 1
+        for at in range(low, high):
             which = shop.resources[at]
-            paid = sums[which, begin] + prices[which, begin] * (shop.bucket - rest)
-            cost += shop.amounts[at] * (sums[which, edge] - paid)
+            cost += shop.amounts[at] * (sums[which, edge] - (sums[which, begin] + prices[which, begin] * back))
         if cost < best:
-            best, found = cost, edge * shop.bucket - shop.lengths[mode]
-    return best, found
+            best, found = cost, edge
+    return best, found * shop.bucket - shop.lengths[mode] if found >= 0 else -1
 
 
 def cheapest(shop: Shop, prices: Prices, sums: Prices, job: int, wish: int, best: Any) -> tuple[Any, int, int]:

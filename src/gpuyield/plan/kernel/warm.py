@@ -38,7 +38,7 @@ def warm(tell: Callable[[], None] = lambda: None) -> bool:
     known = search.by_rules()
     negotiated(search, known, sure=True)
     all_met(search)
-    levelled(search, 0, 1, 10, 10)
+    levelled(search, 0, 1, 10, thorough=False)
     search.repaired(known, 1, 1)
     price_bound(case, on_time_buyers(case), grid.schedule(known.runs), Fraction(0), search.budget, compiled())
     return fresh

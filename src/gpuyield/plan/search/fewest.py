@@ -31,8 +31,6 @@ from gpuyield.plan.search.level import Movable, level, peak
 PLENTY = 1 << 40
 """More of a resource than any set of jobs of a problem can hold at once."""
 LEVEL_WORK_PER_JOB = 8
-PATIENCE = 800
-"""Sweeps of the kernel without fewer after which no fewer are looked for."""
 CLOSED_TASKS = 1_500
 """Beyond so many jobs with a deadline it is not tried to meet the floor."""
 
@@ -54,7 +52,7 @@ def fewest(case: Case, resource: int, known: Sequence[Schedule], budget: Budget,
         return GpuNeed(resource=name, available=available, needed=None, lower_bound=floor, certificate=certificate)
     best = _best_known(roomy, resource, known)
     if is_large(case):
-        best = _levelled_large(roomy, resource, floor, best, budget, PATIENCE if chosen else PATIENCE // 20)
+        best = _levelled_large(roomy, resource, floor, best, budget, thorough=chosen)
     else:
         best = _levelled(roomy, resource, floor, best, budget)
     if best is None or not is_large(case):
@@ -177,12 +175,12 @@ def peak_of(schedule: Schedule, resource: int) -> int:
 
 
 def _levelled_large(
-    roomy: Case, resource: int, floor: int, best: _Found | None, budget: Budget, patience: int
+    roomy: Case, resource: int, floor: int, best: _Found | None, budget: Budget, *, thorough: bool
 ) -> _Found | None:
-    """The better of what is known and what the kernel levels; `patience` in sweeps without getting lower."""
+    """The better of what is known and what the kernel levels."""
     if best is not None and best[0] <= floor:
         return best
-    schedule = levelled_on(roomy, resource, floor, 0, budget, patience)
+    schedule = levelled_on(roomy, resource, floor, 0, budget, thorough=thorough)
     found = None if schedule is None else _best_known(roomy, resource, [schedule])
     return found if best is None or (found is not None and found[0] < best[0]) else best
 

@@ -76,11 +76,11 @@ def improved(case: Case, best: Schedule, seed: int, budget: Budget, *, sure: boo
     return found if merit_of(case.board, found) > merit_of(case.board, best) else best
 
 
-def levelled_on(case: Case, resource: int, floor: int, seed: int, budget: Budget, patience: int) -> Schedule | None:
+def levelled_on(case: Case, resource: int, floor: int, seed: int, budget: Budget, *, thorough: bool) -> Schedule | None:
     """A schedule of all jobs that holds few of a resource, of which there is more than they need; None without one."""
     grid = _grid(case, Manner())
     search = Search(grid, seed, budget)
-    found = levelled(search, resource, floor, FEWEST_SWEEPS, patience)
+    found = levelled(search, resource, floor, FEWEST_SWEEPS, thorough=thorough)
     if found is None:
         return None
     height, runs = found
