@@ -78,12 +78,12 @@ class Congestion:
         self.batch = max(1, int(SWEEP_CELLS * len(free) // max(1, int(np.maximum(spans, 1).sum()))))
         self.worth = np.full(len(table.heads), np.inf)
 
-    def sweep(self, order: Ints, prices: Floats, above: int) -> int | None:
-        """How many are left out; None once the budget is spent (then some jobs of the order were not looked at)."""
+    def sweep(self, order: Ints, prices: Floats, above: int, *, whole: bool = False) -> int | None:
+        """How many are left out; None once the budget is spent and it need not be `whole` (some were not looked at)."""
         field, left_out = self.field, 0
         for at in range(0, len(order), self.batch):
             part = order[at : at + self.batch]
-            if not self.search.spend(len(part)):
+            if not self.search.spend(len(part)) and not whole:
                 return None
             left_out += self.search.lane["sweep"](
                 field.table,
@@ -101,13 +101,16 @@ class Congestion:
             )
         return left_out
 
-    def level(self, target: int, powers: Sequence[int]) -> bool:
-        """Spread the load, ever more against its peak; False where the budget did not do for a first place of each."""
+    def level(self, target: int, powers: Sequence[int], *, whole: bool = False) -> bool:
+        """Spread the load, ever more against its peak; False where the budget did not do for a first place of each.
+
+        `whole`: a first place of each is found all the same.
+        """
         best, kept = None, None
         for power in powers:
             height = self._height(target)
             prices = np.minimum(np.arange(height, dtype=np.float64) / max(1, target), 3.0) ** power
-            if self.sweep(self.field.order, prices, -1) is None:
+            if self.sweep(self.field.order, prices, -1, whole=whole and best is None) is None:
                 break
             peak = self.peak()
             if best is None or peak < best:
@@ -242,7 +245,7 @@ def _within_capacity(search: Search) -> Congestion | None:
 def levelled(search: Search, resource: int, floor: int, sweeps: int, *, thorough: bool) -> tuple[int, Runs] | None:
     """The fewest of a resource for which runs of all jobs were found, and these; None where no place was found for one.
 
-    There is so much of the resource that it never binds.
+    There is so much of the resource that it never binds. The load is spread once even where the time is up already.
     """
     there = search.grid.room.free
     soft = np.zeros(there.shape[0], dtype=np.int64)
@@ -252,7 +255,7 @@ def levelled(search: Search, resource: int, floor: int, sweeps: int, *, thorough
     congestion = Congestion(search, soft, load, max(1, floor))
     field = congestion.field
     powers = POWERS if thorough else FEW_POWERS
-    if not congestion.level(max(1, floor), powers) or (field.runs.modes[field.order] < 0).any():
+    if not congestion.level(max(1, floor), powers, whole=True) or (field.runs.modes[field.order] < 0).any():
         return None
     best, kept = congestion.peak(), copy_of(field.runs)
     quiet = 0
