@@ -66,6 +66,42 @@ def check_open(frame: Frame, plan: Plan, rng: Random, end: int) -> None:
                     outlast(frame, resource, (window[0] * UNIT_MS, window[1] * UNIT_MS), list(names))
 
 
+def check_worth(problem: Problem, rng: Random, end: int) -> None:
+    """Whatever widths are said to be worth, no more of it is forced into a span than fits side by side."""
+    question = Question(problem=problem, printed=problem)
+    for low in range(end):
+        for high in range(low + 1, end + 1):
+            resource = rng.choice(list(problem.capacity))
+            widths = sorted(rng.sample(range(1, 7), rng.randint(1, 3)))
+            rows = [[width, rng.randint(0, 6)] for width in widths]
+            window = (low * UNIT_MS, high * UNIT_MS)
+            names = rng.sample(list(problem.jobs), rng.randint(1, len(problem.jobs)))
+            forced = {
+                name: min(
+                    (
+                        max((worth for width, worth in rows if width <= shape.demand.get(resource, 0)), default=0)
+                        * question.frame.overlap(name, shape, *window)
+                        for shape in question.frame.usable(name)
+                    ),
+                    default=0,
+                )
+                for name in names
+            }
+            required = sum(forced.values())
+            stated = {
+                "kind": "dual-feasible",
+                "resource": resource,
+                "from_ms": window[0],
+                "to_ms": window[1],
+                "worth": [[width, max(worth for least, worth in rows if least <= width)] for width, _ in rows],
+                "required": required,
+                "held": max(0, required - 1),
+                "jobs": [{"id": name, "forced": amount} for name, amount in forced.items()],
+            }
+            with pytest.raises(Refused):
+                refute(stated, question)
+
+
 def follow(frame: Frame, plan: Plan, rng: Random) -> Frame:
     """One decision, and the branch in which the plan lies."""
     jobs = frame.problem.jobs
@@ -94,6 +130,7 @@ def test_no_branch_that_holds_a_plan_is_closed() -> None:
         rng = Random(f"branch {seed}")
         end = brute.horizon(inputs)
         frame = Frame(problem)
+        check_worth(problem, rng, end)
         check_open(frame, plan, rng, end)
         for _ in range(5):
             frame = follow(frame, plan, rng)

@@ -30,7 +30,8 @@ def refuted(inputs: dict[str, Any], certificate: dict[str, Any], *kept: tuple[st
         else planned(inputs, job["id"], status="dropped")
         for job in inputs["jobs"]
     ]
-    document = plan(inputs, jobs, status="infeasible", stopped_because="proven", certificate=certificate)
+    there = {"gpu": {"available": inputs["capacity"]["gpu"][0][1], "needed": None, "lower_bound": None}}
+    document = plan(inputs, jobs, status="infeasible", stopped_because="proven", certificate=certificate, gpus=there)
     widths = {job["id"]: job["shapes"][0]["demand"]["gpu"] * job["shapes"][0]["duration_ms"] for job in inputs["jobs"]}
     share = sum(widths[name] for name in runs) / sum(widths.values())
     document["on_time"]["gpu_time"] = share
@@ -48,6 +49,74 @@ def test_gangs_that_never_fit_side_by_side_outlast_their_window() -> None:
     report = refuted(inputs, certificate, ("a", 0, 1), ("b", 1, 2))
 
     assert report.refused == ()
+
+
+def seven_pairs(gpus: int = 5) -> dict[str, Any]:
+    """Seven jobs of 2 GPUs x 1 h in three hours: 14 GPU-hours, but only two run at once on 5 GPUs."""
+    inputs = gangs(*[2] * 7, deadline_h=3)
+    inputs["capacity"]["gpu"] = [[0, gpus]]
+    return inputs
+
+
+def idle_beside() -> dict[str, Any]:
+    """Each pair counts as 1, so the three hours hold 6."""
+    return {
+        "kind": "dual-feasible",
+        **span(0, 3),
+        "worth": [[2, 1]],
+        "held": 6 * HOUR_MS,
+        "required": 7 * HOUR_MS,
+        "jobs": [{"id": name, "forced": HOUR_MS} for name in "abcdefg"],
+    }
+
+
+SIX = [(name, at // 2, at // 2 + 1) for at, name in enumerate("abcdef")]
+
+
+def test_gangs_that_leave_gpus_idle_beside_each_other_need_more_than_runs_side_by_side() -> None:
+    report = refuted(seven_pairs(), idle_beside(), *SIX)
+
+    assert report.refused == ()
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"held": 5 * HOUR_MS},
+        {"held": 7 * HOUR_MS},
+        {"required": 8 * HOUR_MS},
+        {"worth": [[1, 1]]},
+        {"worth": [[1, 1], [2, 2]]},
+        {"worth": [[3, 1]]},
+        {"worth": [[2, 1], [2, 2]]},
+        {"worth": [[0, 1]]},
+        {"to_ms": 4 * HOUR_MS},
+        {"resource": "cpu"},
+        {"jobs": [{"id": name, "forced": HOUR_MS} for name in "abcdefa"]},
+        {"jobs": [{"id": name, "forced": HOUR_MS} for name in "abcdefx"]},
+        {"jobs": [{"id": "a", "forced": 7 * HOUR_MS}]},
+    ],
+)
+def test_a_worth_that_is_not_borne_out_proves_nothing(changed: dict[str, Any]) -> None:
+    report = refuted(seven_pairs(), {**idle_beside(), **changed}, *SIX)
+
+    assert [one.claim for one in report.refused] == ["status"]
+
+
+def test_pairs_of_which_three_fit_side_by_side_prove_nothing() -> None:
+    report = refuted(seven_pairs(gpus=6), idle_beside(), *SIX)
+
+    assert [one.claim for one in report.refused] == ["status"]
+
+
+def test_amounts_too_large_to_be_tried_are_refused_at_once() -> None:
+    inputs = seven_pairs(gpus=10**9)
+    for job in inputs["jobs"]:
+        job["shapes"][0]["demand"]["gpu"] = 4 * 10**8
+
+    report = refuted(inputs, {**idle_beside(), "worth": [[4 * 10**8, 1]]}, *SIX)
+
+    assert "too large" in report.refused[0].reason
 
 
 @pytest.mark.parametrize("widths", [(3, 2, 2), (2, 2, 2)])

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from gpuyield.model.job import Capacity, Problem
 from gpuyield.model.plan import Certificate, Run
 from gpuyield.plan.instance.behind import complete as complete
@@ -27,11 +25,13 @@ from gpuyield.plan.instance.schedule import (
 )
 from gpuyield.plan.instance.slots import settle_in_slots
 from gpuyield.plan.instance.windows import Windows, windows_of
+from gpuyield.plan.proof.dual_feasible import dual_feasible
 from gpuyield.plan.proof.exact import Answer, Settled, bound_tasks, settle
 from gpuyield.plan.proof.impossible import Impossible, impossible_certificate, impossible_jobs
 from gpuyield.plan.proof.learn import learn
-from gpuyield.plan.proof.overload import Overload, forced_gpu_ms, forced_jobs, interval_certificate, tightest
+from gpuyield.plan.proof.overload import Overload, forced_jobs, interval_certificate, tightest
 from gpuyield.plan.proof.prove import search_certificate
+from gpuyield.plan.proof.wide_gangs import one_at_a_time
 from gpuyield.plan.search.large import is_large, large_schedules, meeting_all
 
 BOTH_CHOICES = (Manner(ShapeChoice.SLOWEST), Manner(ShapeChoice.EARLIEST))
@@ -285,7 +285,7 @@ def prove(case: Case, budget: Budget, *, known: Finding | None = None, work: int
 
 
 def quick_proof(case: Case) -> Certificate | None:
-    """The certificate of an overloaded interval or of gangs too wide for each other; None where there is neither."""
+    """The certificate of an overloaded interval or of gangs that do not fit each other; None where there is neither."""
     over = worst_overload(case)
     if over:
         resource, span = over
@@ -311,34 +311,9 @@ def _impossible_certificate(case: Case, budget: Budget) -> Certificate | None:
 
 
 def wide_gangs(case: Case) -> Certificate | None:
-    """Gangs of which no two fit side by side, together longer than a span; None where there are none."""
-    for resource, name in enumerate(case.board.resources):
-        most = most_between(case.steps[resource], 0, NEVER)
-        forced = forced_jobs(case.board, case.windows, resource)
-        if len(forced) < 2:
-            continue
-        wide = 2 * forced.demands > most
-        narrower = np.unique(forced.demands[~wide])[::-1][:4]
-        for least in (0, *(int(one) for one in narrower)):
-            keep = wide if not least else forced.demands > most - least
-            if least:
-                extra = np.flatnonzero(forced.demands == least)
-                keep = keep.copy()
-                keep[extra[np.argmax(forced.durations[extra])]] = True
-            if keep.sum() < 2:
-                continue
-            span = tightest(forced.only(keep).as_units(), ((0, 1),))
-            if span:
-                inside = forced_gpu_ms(case.board, case.windows, resource, span.from_ms, span.to_ms)
-                members = [int(at) for at in forced.tasks[keep] if int(at) in inside]
-                return {
-                    "kind": "wide-gangs",
-                    "resource": name,
-                    "from_ms": span.from_ms,
-                    "to_ms": span.to_ms,
-                    "jobs": [{"id": one} for one in sorted(case.board.tasks[at].job.id for at in members)],
-                }
-    return None
+    """Gangs of which no two fit side by side, or that leave too much idle beside each other; None without any."""
+    given = (case.board, case.steps, case.windows)
+    return one_at_a_time(*given) or dual_feasible(*given)
 
 
 def search_tree(case: Case, budget: Budget) -> Certificate | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any  # JSON has no narrower type than this.
 
-from . import impossible, interval, lemmas, prices, search, wide_gangs
+from . import dual_feasible, impossible, interval, lemmas, prices, search, wide_gangs
 from .question import Question
 from .report import Refused
 from .values import field, record, text
@@ -18,6 +18,7 @@ _KINDS: dict[str, Callable[[dict[str, Any], Question], None]] = {
     "cut": interval.check_cut,
     "impossible": impossible.check,
     "wide-gangs": wide_gangs.check,
+    "dual-feasible": dual_feasible.check,
     "prices": prices.check,
     "search": search.check,
     "lemmas": lemmas.check,

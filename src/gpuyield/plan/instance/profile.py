@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 
 from gpuyield.plan.instance.board import Mode, Steps
 
@@ -126,23 +127,21 @@ def _amounts(steps: Steps, times: Sequence[int]) -> list[int]:
     return amounts
 
 
+def pieces(steps: Steps, from_ms: int, to_ms: int) -> Iterator[tuple[int, int, int]]:
+    """`(from, to, amount)` over a span, 0 before the first step."""
+    for (low, amount), (high, _) in pairwise([(from_ms, 0), *steps, (to_ms, 0)]):
+        if max(low, from_ms) < min(high, to_ms):
+            yield max(low, from_ms), min(high, to_ms), amount
+
+
 def integral(steps: Steps, from_ms: int, to_ms: int) -> int:
     """Capacity over a span, in GPU-ms."""
-    total = 0
-    for at, (start, amount) in enumerate(steps):
-        end = steps[at + 1][0] if at + 1 < len(steps) else to_ms
-        total += amount * max(0, min(end, to_ms) - max(start, from_ms))
-    return total
+    return sum(amount * (high - low) for low, high, amount in pieces(steps, from_ms, to_ms))
 
 
 def most_between(steps: Steps, from_ms: int, to_ms: int) -> int:
     """The most there is at any instant of a span."""
-    found = 0
-    for at, (start, amount) in enumerate(steps):
-        end = steps[at + 1][0] if at + 1 < len(steps) else NEVER
-        if start < to_ms and end > from_ms:
-            found = max(found, amount)
-    return found
+    return max((amount for *_, amount in pieces(steps, from_ms, to_ms)), default=0)
 
 
 def constant(steps: Steps, amount: int) -> Steps:

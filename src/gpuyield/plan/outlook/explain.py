@@ -136,6 +136,11 @@ def _why_infeasible(case: Case, certificate: Certificate, clock: Clock) -> list[
             span = f"between {clock.say(certificate['from_ms'])} and {clock.say(certificate['to_ms'])}"
             too_long = f"one after the other they take longer than there is {span}"
             return [f"{named(names)} are too wide to run side by side, and {too_long}."]
+        case "dual-feasible":
+            names = [one["id"] for one in certificate["jobs"]]
+            span = f"between {clock.say(certificate['from_ms'])} and {clock.say(certificate['to_ms'])}"
+            why = f"their widths leave {_idle(certificate['resource'])} idle beside each other"
+            return [f"Whatever the order, {named(names)} cannot run all that they must {span}: {why}."]
         case "prices":
             most = f"no more than {certificate['bound']} of the jobs with a deadline can meet it"
             return [f"Whatever the order, {most} (prices of GPU time prove it)."]
@@ -147,6 +152,11 @@ def _why_infeasible(case: Case, certificate: Certificate, clock: Clock) -> list[
             proof = f"a proof of {plural(len(certificate['lemmas']), 'step')} that verify checks"
             return [f"{named(names)} cannot all meet their deadlines, however they are placed ({proof})."]
     return []
+
+
+def _idle(resource: str) -> str:
+    base, _ = said_as(resource)
+    return "GPUs" if is_gpu(base) else base
 
 
 def _why_interval(case: Case, certificate: Certificate, clock: Clock) -> str:

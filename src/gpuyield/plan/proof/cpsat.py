@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
-from itertools import pairwise
 from typing import Any  # OR-Tools is optional and comes without usable types.
 
 from gpuyield.errors import InternalError
@@ -21,6 +20,7 @@ from gpuyield.plan.case import Case, complete
 from gpuyield.plan.instance.board import Mode, Steps, Task
 from gpuyield.plan.instance.budget import Budget, never
 from gpuyield.plan.instance.frame import grid_of
+from gpuyield.plan.instance.profile import pieces
 from gpuyield.plan.instance.schedule import Placement, Schedule
 from gpuyield.plan.proof.exact import bound_tasks
 
@@ -273,7 +273,7 @@ class _Model:
                 self.model.add_cumulative([one for one, _ in rows], [amount for _, amount in rows], self.amount)
                 continue
             most = max((amount for _, amount in steps), default=0)
-            for from_ms, to_ms, amount in _pieces(steps, -self.grid, self.horizon * self.grid):
+            for from_ms, to_ms, amount in pieces(steps, -self.grid, self.horizon * self.grid):
                 low, high = from_ms // self.grid, -(-to_ms // self.grid)
                 if amount < most and low < high and to_ms > 0:
                     low = max(0, low)
@@ -362,14 +362,6 @@ def _solve(solver: Any, model: Any, should_stop: Callable[[], bool]) -> Any:
 
 def _begins(steps: Steps) -> int:
     return min(0, steps[0][0]) if steps else 0
-
-
-def _pieces(steps: Steps, from_ms: int, to_ms: int) -> Iterable[tuple[int, int, int]]:
-    """`(from, to, amount)` over a span, 0 before the first step."""
-    edges = [(from_ms, 0), *steps, (to_ms, 0)]
-    for (low, amount), (high, _) in pairwise(edges):
-        if max(low, from_ms) < min(high, to_ms):
-            yield max(low, from_ms), min(high, to_ms), amount
 
 
 def _common(one: int, other: int) -> int:

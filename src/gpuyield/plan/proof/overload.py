@@ -7,7 +7,7 @@ Source: energetic reasoning (Erschler, Lopez 1990); the ramp form follows from m
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import (
     Any,  # A certificate is JSON.
@@ -53,9 +53,9 @@ class Forced:
             self.paused[keep],
         )
 
-    def as_units(self) -> Forced:
-        """The same with a demand of 1 each."""
-        return Forced(self.tasks, self.heads, self.tails, self.durations, np.ones_like(self.demands), self.paused)
+    def demanding(self, demands: Ints) -> Forced:
+        """The same with other demands."""
+        return Forced(self.tasks, self.heads, self.tails, self.durations, demands, self.paused)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -218,6 +218,13 @@ def overlap_ms(mode: Mode, head: int, tail: int, paused: bool, from_ms: int, to_
 
 def forced_gpu_ms(board: Board, windows: Windows, resource: int, from_ms: int, to_ms: int) -> dict[int, int]:
     """Per task that must use the resource in a span: the least GPU time, exact."""
+    return forced_worth(board, windows, lambda mode: mode.amount(resource), from_ms, to_ms)
+
+
+def forced_worth(
+    board: Board, windows: Windows, worth: Callable[[Mode], int], from_ms: int, to_ms: int
+) -> dict[int, int]:
+    """Per task the least worth x time in a span, exact, where a mode is worth so much while it runs; none of 0."""
     forced: dict[int, int] = {}
     for task in board.tasks:
         modes = windows.modes[task.index]
@@ -232,7 +239,7 @@ def forced_gpu_ms(board: Board, windows: Windows, resource: int, from_ms: int, t
                 parts.append(0)
                 continue
             head = windows.heads[task.index]
-            parts.append(mode.amount(resource) * overlap_ms(mode, head, end, paused, from_ms, to_ms))
+            parts.append(worth(mode) * overlap_ms(mode, head, end, paused, from_ms, to_ms))
         least = min(parts)
         if least > 0:
             forced[task.index] = least
