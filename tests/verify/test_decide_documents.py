@@ -24,9 +24,9 @@ Made = tuple[dict[str, Any], dict[str, Any]]
 EUR = GpuRate(gpu_hour=Money(Decimal("2.49"), "EUR"), source="declared")
 
 
-def decided(deadline_h: int, **more: Any) -> Made:
-    """The decision on four jobs of 2 GPUs x 2 h on 4 GPUs."""
-    shape = Shape(demand={"gpu": 2}, duration_ms=2 * HOUR_MS)
+def decided(deadline_h: int, *, width: int = 2, **more: Any) -> Made:
+    """The decision on four jobs of so many GPUs x 2 h on 4 GPUs."""
+    shape = Shape(demand={"gpu": width}, duration_ms=2 * HOUR_MS)
     jobs = tuple(PlanJob(id=name, shapes=(shape,), deadline_ms=deadline_h * HOUR_MS) for name in "abcd")
     problem = Problem(origin_ms=ORIGIN_MS, jobs=jobs, capacity=Capacity(steps={"gpu": ((0, 4),)}))
     decision = decide(DecideInputs(now_ms=ORIGIN_MS, problem=problem, **more))
@@ -34,10 +34,14 @@ def decided(deadline_h: int, **more: Any) -> Made:
     return json.loads(json.dumps(decision_document(decision))), inputs
 
 
-def needed() -> Made:
+def needed(deadline_h: int = 3, width: int = 2) -> Made:
     offer = Offer(kind="reserved_1y", gpu_hour=Money(Decimal("1.60"), "EUR"), min_gpus=8, lead_time_ms=DAY_MS)
     return decided(
-        3, prices={"gpu": EUR}, offers={"gpu": (offer,)}, coverage=Coverage(declared_gpu_ms=1, total_gpu_ms=4)
+        deadline_h,
+        width=width,
+        prices={"gpu": EUR},
+        offers={"gpu": (offer,)},
+        coverage=Coverage(declared_gpu_ms=1, total_gpu_ms=4),
     )
 
 
@@ -166,6 +170,18 @@ def test_a_false_change_of_a_needed_purchase_is_refused(
     report = check(*seal(document, inputs))
 
     assert claim in [one.claim for one in report.refused]
+
+
+def test_figures_that_a_certificate_of_its_kind_does_not_have_prove_no_shortage() -> None:
+    document, inputs = needed(7, width=3)  # No span is overloaded; no two of the jobs fit side by side.
+    certificate = document["certificate"]["plan"]["certificate"]
+    assert certificate["kind"] == "wide-gangs"
+    certificate["extra_gpus"] = 5
+    document["shortage"].update(at_least=5, sufficient=None)
+
+    report = check(*seal(document, inputs))
+
+    assert "shortage" in [one.claim for one in report.refused]
 
 
 def test_what_is_freed_and_its_money_come_from_holders_and_prices() -> None:

@@ -21,6 +21,7 @@ from .values import choice, field, instant, items, number, record, text, whole
 DECIDE_INPUTS = "gpuyield/decide-inputs/v1alpha1"
 STATUSES = ("not_needed", "needed", "unknown")
 CLAIMS = {"not_needed": "met", "needed": "infeasible", "unknown": None}
+_SPANNED = ("interval", "wide-gangs", "dual-feasible")
 _KNOWN = {
     *("schema", "status", "headline", "lead", "reasons", "scope", "coverage", "order_by", "first_shortage", "levers"),
     *("conditional", "shortage", "hopeless", "flip_points", "next_experiment", "certificate", "gaps", "inputs_digest"),
@@ -199,8 +200,8 @@ class _Judge:
         certificate = plan["certificate"]
         gpus = record(plan["gpus"], "gpus").get(resource) or {}
         found = [1]
-        if certificate.get("resource") == resource:
-            found.append(certificate.get("extra_gpus", 1))
+        if certificate["kind"] in ("interval", "cut") and certificate["resource"] == resource:
+            found.append(certificate["extra_gpus"])
         if gpus.get("lower_bound") is not None:
             found.append(gpus["lower_bound"] - gpus["available"])
         if certificate["kind"] == "impossible" and self.problem is not None:
@@ -224,7 +225,7 @@ class _Judge:
     def _check_span(self, stated: dict[str, Any], plan: dict[str, Any]) -> None:
         origin_ms = 0 if self.problem is None else self.problem.origin_ms
         certificates = [plan["certificate"], *(one["certificate"] for one in plan.get("bounds") or [])]
-        spans = {(one["from_ms"], one["to_ms"]) for one in certificates if one and "from_ms" in one and "to_ms" in one}
+        spans = {(one["from_ms"], one["to_ms"]) for one in certificates if one and one["kind"] in _SPANNED}
         low, high = field(stated, "from", "shortage"), field(stated, "to", "shortage")
         if low is None and high is None:
             return
