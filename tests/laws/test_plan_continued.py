@@ -40,11 +40,10 @@ def test_a_looser_problem_never_has_a_plan_behind_the_old_one(
 
     after = continue_plan(changed, runs_of(before), work=work)
 
-    assert after.status in MET or before.status not in MET
     there = {job.id for job in changed.jobs}
-    assert on_time(changed, runs_of(after)) >= on_time(
-        problem, {n: r for n, r in runs_of(before).items() if n in there}
-    )
+    kept = on_time(problem, {n: r for n, r in runs_of(before).items() if n in there})
+    # Hard deadlines come first: a plan that now meets them all may miss more due times.
+    assert (after.status in MET, on_time(changed, runs_of(after))) >= (before.status in MET, kept)
 
 
 @law

@@ -42,8 +42,8 @@ def test_the_status_is_true_and_verify_accepts_it() -> None:
 
 
 @pytest.mark.slow_laws
-def test_the_status_is_true_on_two_thousand_problems(capsys: pytest.CaptureFixture[str]) -> None:
-    size = 2_000 if os.environ.get("GPUYIELD_LAWS", "full") == "full" else 600
+def test_the_status_is_true_on_ten_thousand_problems(capsys: pytest.CaptureFixture[str]) -> None:
+    size = 10_000 if os.environ.get("GPUYIELD_LAWS", "full") == "full" else 600
 
     counts = _judged(range(10_000, 10_000 + size))
 
