@@ -122,6 +122,26 @@ def test_pinned_jobs_without_deadlines_that_do_not_fit_together_are_not_called_f
     assert checked(given, plan).accepted
 
 
+@pytest.mark.parametrize("last", [6, 7])
+def test_of_pinned_jobs_that_clash_those_stay_with_which_most_is_on_time(last: int) -> None:
+    given = problem(
+        pinned(job("wide", 2, 3, release=2, deadline=6), 3),
+        pinned(job("slim", 1, 1, release=2, deadline=last), 4),  # It leaves room for the other slim one.
+        job("other", 1, 3, release=2, deadline=6),
+        gpus=2,
+    )
+
+    plan = make_plan(given)
+
+    assert plan.status is PlanStatus.INFEASIBLE
+    assert {one.id: one.status for one in plan.jobs} == {
+        "wide": JobStatus.DROPPED,
+        "slim": JobStatus.PLANNED,
+        "other": JobStatus.PLANNED,
+    }
+    assert checked(given, plan).accepted
+
+
 def test_the_fewest_of_one_resource_is_unknown_where_a_job_is_impossible_on_another() -> None:
     wide = PlanJob(id="wide", shapes=(Shape(demand={"gpu": 1, "cpu": 9}, duration_ms=UNIT_MS),))
     given = replace(
