@@ -34,6 +34,7 @@ def measure(
     token_file: Path | None = None,
     headers_file: Path | None = None,
     ca_file: Path | None = None,
+    gpu_metrics: str | None = None,
     seed: Seed = 0,
     workers: Whole = 1,
     apply: Annotated[bool, Parameter(negative="")] = False,
@@ -86,6 +87,8 @@ def measure(
         File with further headers, one a line.
     ca_file:
         Certificates to trust, as PEM.
+    gpu_metrics:
+        Metrics page of the GPU exporter, read beside the load to say how busy the GPUs were.
     seed:
         The same seed sends the same requests at the same times.
     workers:
@@ -121,6 +124,7 @@ def measure(
         token_file=token_file,
         headers_file=headers_file,
         ca_file=ca_file,
+        gpu_metrics=gpu_metrics,
         key=os.environ.get("GPUYIELD_API_KEY"),
         seed=seed,
         workers=workers,

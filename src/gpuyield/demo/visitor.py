@@ -10,6 +10,7 @@ from typing import cast
 
 from gpuyield.demo.answering import Answering, asked_of
 from gpuyield.demo.answers import error, plain, whole
+from gpuyield.demo.gpu_page import gpu_text
 from gpuyield.demo.language_model import LanguageModel
 from gpuyield.demo.server_metrics import metrics_text
 
@@ -108,6 +109,8 @@ class Visitor(asyncio.Protocol):
                 started_s=model.started_s,
             )
             self.write(plain(text.encode(), "text/plain; version=0.0.4; charset=utf-8"))
+        elif method == "GET" and path == "/gpu-metrics":
+            self.write(plain(gpu_text(model.log, monotonic_ns()).encode(), "text/plain; version=0.0.4; charset=utf-8"))
         elif method == "POST" and path in _PATHS:
             self._ask(path, body)
             return

@@ -13,6 +13,7 @@ from typing import Any  # a JSON document
 
 from gpuyield.measure.rules import ALPHA, CONFIDENCE
 from gpuyield.measure.search import Settings
+from gpuyield.measure.witness_document import busy_and_more, witness_document, witness_gaps
 from gpuyield.model.declaration import Objective
 from gpuyield.model.document import canonical_bytes, gaps_document, inputs_digest, schema_name
 from gpuyield.model.evidence import Gap
@@ -84,7 +85,8 @@ def measure_document(subject: Subject, settings: Settings, found: Measurement) -
         "level": str(settings.level),
         "probes": [_probe(one) for one in found.probes],
         "result": _result(subject, found),
-        "gaps": gaps_document(subject.gaps),
+        "busy_and_more": busy_and_more(found),
+        "gaps": gaps_document((*subject.gaps, *witness_gaps(found.probes))),
         "inputs_digest": inputs_digest(canonical_bytes(inputs)),
     }
 
@@ -140,6 +142,7 @@ def _probe(probe: Probe) -> dict[str, Any]:
         },
         "status": str(probe.status),
         "reason": probe.reason,
+        "witness": witness_document(probe.witness),
     }
 
 

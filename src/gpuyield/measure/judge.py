@@ -68,6 +68,7 @@ def judge(plan: ProbePlan, run: Run, objectives: Sequence[Objective]) -> Probe:
         health=run.health,
         status=status,
         reason=reason,
+        witness=run.witness,
     )
 
 

@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any  # JSON values
 
+from gpuyield.model.exposition import samples_of
+
 _ENGINES = (("vllm:", "vllm"), ("sglang:", "sglang"), ("tgi_", "tgi"), ("nv_inference_", "triton"))
-_SAMPLE = re.compile(r"^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})? (\S+)(?: -?\d+)?$")
-_LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)"')
 _INFO = re.compile(r"_info$")
 _NO_SETTINGS = ("python_", "process_", "target_", "vllm:lora_requests_")
 """Info metrics of something else, or of what runs just now."""
@@ -43,7 +43,7 @@ class Served:
 
 def read_served(*, models: bytes | None, version: bytes | None, metrics: str | None) -> Served:
     """What `/v1/models`, `/version` and `/metrics` say, each None when it did not answer."""
-    samples = _samples(metrics or "")
+    samples = samples_of(metrics or "")
     names = {name for name, _, _ in samples}
     engine = next((engine for prefix, engine in _ENGINES if any(one.startswith(prefix) for one in names)), None)
     settings: dict[str, str] = {}
@@ -79,16 +79,6 @@ def difference(before: Served, after: Served, *, when: str = "during the probe")
         if before.settings.get(key) != after.settings.get(key)
     ]
     return f"The service changed {when}: {'; '.join(changes[:3])}." if changes else ""
-
-
-def _samples(text: str) -> list[tuple[str, dict[str, str], str]]:
-    found = []
-    for line in text.split("\n"):
-        match = _SAMPLE.match(line.rstrip("\r")) if line[:1] != "#" else None
-        if match is not None:
-            labels = dict(_LABEL.findall(match[2] or ""))
-            found.append((match[1], labels, match[3]))
-    return found
 
 
 def _version(body: bytes | None) -> str | None:

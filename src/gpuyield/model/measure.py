@@ -14,6 +14,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuyield.model.witness import Witness
+
 NANOS = NDArray[np.int64]
 """A column of nanoseconds or of counts."""
 
@@ -167,11 +169,15 @@ class ProbePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """What a bench hands back. `changed` tells what of the service changed meanwhile: such a probe is invalid."""
+    """What a bench hands back. `changed` tells what of the service changed meanwhile: such a probe is invalid.
+
+    `witness` None: nobody looked on.
+    """
 
     records: Records
     health: SenderHealth = field(default_factory=SenderHealth)
     changed: str = ""
+    witness: Witness | None = None
 
 
 class Bench(Protocol):
@@ -280,6 +286,7 @@ class Probe:
     health: SenderHealth
     status: ProbeStatus
     reason: str
+    witness: Witness | None = None
 
 
 class Stop(StrEnum):

@@ -22,6 +22,7 @@ from gpuyield.steps.measure_asked import Asked, Question, read_question
 from gpuyield.steps.measure_document import Found
 from gpuyield.steps.measure_kept import Kept
 from gpuyield.steps.measure_service import first_answer, looker
+from gpuyield.steps.measure_watch import watched
 from gpuyield.steps.setting import read_declaration, wall_clock_ms
 from gpuyield.units import format_duration
 
@@ -103,7 +104,9 @@ def find(asked: Asked, *, folder: Path, say: Say, tell: Say) -> Found:
     schedule = Schedule(process=asked.process, requests=len(asked.lines))
     try:
         with LiveBench(orders) as bench:
-            measurement = search(kept.recording(bench), schedule.arrivals, settings, kept=before, keep=keep)
+            measurement = search(
+                kept.recording(watched(bench, asked)), schedule.arrivals, settings, kept=before, keep=keep
+            )
     except KeyboardInterrupt as err:
         raise KeyboardInterrupt("Nothing is sent any more. The same command goes on after the last probe.") from err
     return Found(

@@ -6,6 +6,7 @@ from decimal import Decimal
 from pathlib import Path
 
 from gpuyield.measure.protocols.choices import Choices
+from gpuyield.measure.witness_document import witness_remarks
 from gpuyield.model.measure import ProbeStatus
 from gpuyield.report.answer import Answer, Next
 from gpuyield.report.screens.measure import measured_answer
@@ -51,6 +52,7 @@ def _remarks(found: Found) -> list[str]:
             "The server refuses stream_options, so nobody counts tokens: in tpot, reads that carried content stand in "
             "for them, which can only make it longer."
         )
+    remarks += witness_remarks(found.measurement.probes)
     # The table cuts them short.
     remarks += dict.fromkeys(one.reason for one in found.measurement.probes if one.status is ProbeStatus.INVALID)
     return remarks

@@ -55,6 +55,7 @@ class Question:
     token_file: Path | None = None
     headers_file: Path | None = None
     ca_file: Path | None = None
+    gpu_metrics: str | None = None
     key: str | None = field(default=None, repr=False)
     """From the environment only."""
     seed: int = 0
@@ -63,11 +64,15 @@ class Question:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """The question as values. `requests_sha256` is of the file, None for made-up prompts."""
+    """The question as values. `requests_sha256` is of the file, None for made-up prompts.
+
+    `gpus` is the page of the GPU exporter, None where none is named.
+    """
 
     service: Service | None
     name: str
     where: Endpoint
+    gpus: Endpoint | None
     target: Target
     spoken: Spoken
     model: str
@@ -132,6 +137,8 @@ def read_question(question: Question, declared: Declaration) -> Asked:
             found.wrong("nothing to measure is named.", "--url", "Write --url http://HOST:PORT/v1, or --service NAME.")
     else:
         where = found.value(lambda: _endpoint(question, url))
+    exporter = question.gpu_metrics
+    gpus = None if exporter is None else found.value(lambda: _exporter(exporter))
     spoken = found.value(lambda: _spoken(question))
     objectives = found.value(lambda: _objectives(question, service))
     for text in question.checks:
@@ -165,6 +172,7 @@ def read_question(question: Question, declared: Declaration) -> Asked:
         service=service,
         name=service.name if service is not None else where.base_url,
         where=where,
+        gpus=gpus,
         target=_target(where),
         spoken=spoken,
         model=model,
@@ -212,6 +220,12 @@ def _endpoint(question: Question, url: str) -> Endpoint:
         headers_file=question.headers_file,
         secrets=Secrets(headers=(("Authorization", f"Bearer {key}"),)) if key else None,
         hint="Is the server up, and does the URL end in /v1?",
+    )
+
+
+def _exporter(url: str) -> Endpoint:
+    return endpoint(
+        product="the GPU exporter", url=url, declared_at="--gpu-metrics", hint="Is it http://NODE:9400/metrics?"
     )
 
 

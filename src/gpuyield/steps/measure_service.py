@@ -8,6 +8,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import numpy as np
 
+from gpuyield.collect.endpoint import Endpoint
 from gpuyield.collect.http import HttpClient, Patience
 from gpuyield.errors import SourceError
 from gpuyield.measure.protocols.choices import Choices
@@ -26,10 +27,8 @@ _MANY_TOKENS = 8
 
 def looker(asked: Asked) -> Callable[[], Served]:
     """A function that asks the service what it is; what does not answer is left unknown."""
-    split = urlsplit(asked.where.base_url)
-    root = urlunsplit((split.scheme, split.netloc, split.path.removesuffix("/v1"), "", ""))
     base = HttpClient(asked.where, patience=_PATIENCE)
-    above = HttpClient(replace(asked.where, base_url=root.rstrip("/")), patience=_PATIENCE)
+    above = HttpClient(above_v1(asked.where), patience=_PATIENCE)
 
     def look() -> Served:
         metrics = _body(above, "/metrics")
@@ -40,6 +39,13 @@ def looker(asked: Asked) -> Callable[[], Served]:
         )
 
     return look
+
+
+def above_v1(where: Endpoint) -> Endpoint:
+    """Where a server tells of itself: beside `/v1`, not below it."""
+    split = urlsplit(where.base_url)
+    root = urlunsplit((split.scheme, split.netloc, split.path.removesuffix("/v1"), "", ""))
+    return replace(where, base_url=root.rstrip("/"))
 
 
 def _body(client: HttpClient, path: str) -> bytes | None:

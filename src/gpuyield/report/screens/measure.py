@@ -88,7 +88,7 @@ def measured_answer(
     result = document["result"]
     return Answer(
         document=document,
-        headline=tuple(_headline(document["service"], result)),
+        headline=(*_headline(document["service"], result), *filter(None, [busy_sentence(document)])),
         tables=(_probes(document["probes"]),),
         notes=tuple(notes),
         next=tuple(next_),
@@ -110,6 +110,17 @@ def _headline(service: str, result: Mapping[str, Any]) -> list[str]:
     if result["limited_by"] is not None:
         lines.append(f"It is limited by {result['limited_by']}.")
     return lines
+
+
+def busy_sentence(document: Mapping[str, Any]) -> str | None:
+    """How busy GPUs look at a rate below the certified one; None where nobody saw it."""
+    seen = document.get("busy_and_more")
+    if seen is None:
+        return None
+    return (
+        f"GPUs {seen['gpu_busy']:.0%} busy at {seen['rate_rps']:.4g} requests a second, "
+        f"{seen['more_requests']:.0%} more requests possible.".replace("%", " %")
+    )
 
 
 _STOPPED = {

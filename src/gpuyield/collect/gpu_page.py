@@ -1,0 +1,73 @@
+"""How busy GPUs are by an exporter's own page (dcgm-exporter, AMD's), without a metrics store between. No I/O here."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpuyield.collect import names
+from gpuyield.collect.activity import Found, Measured, map_cards
+from gpuyield.collect.prometheus import RawSeries
+from gpuyield.ledger.tables import Activity
+from gpuyield.model.exposition import Sample, samples_of
+
+_BY_NAME = {one.name: one for one in names.ACTIVITY_NAMES}
+_BEST_FIRST = tuple(Activity)
+_PREFIXES = ("DCGM_", "dcgm_", "gpu_", "GPU_")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuPage:
+    """The best activity that a page has: `busy` by card (or MIG instance) as a ratio, and the metric's name.
+
+    `mark` is another one as soon as the exporter says anything new.
+    """
+
+    metric: str
+    busy: dict[str, float]
+    mark: str
+
+
+def read_gpu_page(page: str, *, namespace: str | None = None) -> GpuPage | None:
+    """The cards of a page that this namespace holds (None: all of them); None where it names none."""
+    samples = samples_of(page, prefixes=_PREFIXES)
+    mark = hashlib.sha256(" ".join(one.text for one in samples).encode()).hexdigest()
+    measured = map_cards(
+        [_found(one) for one in samples if one.name in _BY_NAME], nodes=(), node_of_pod={}, source="exporter"
+    )
+    for activity in _BEST_FIRST:
+        chosen = held(measured, activity, namespace)
+        if chosen:
+            return GpuPage(metric=chosen[0].card.name, busy=_busy(chosen), mark=mark)
+    return None
+
+
+def held(measured: Iterable[Measured], activity: Activity, namespace: str | None) -> list[Measured]:
+    """What is measured of an activity, of the cards that a namespace holds; of a divided card only its parts."""
+    found = [
+        one
+        for one in measured
+        if one.card.metric == activity and (namespace is None or (one.card.pod and one.card.namespace == namespace))
+    ]
+    divided = {one.card.card for one in found if one.card.instance}
+    return [one for one in found if one.card.instance or one.card.card not in divided]
+
+
+def _found(sample: Sample) -> Found:
+    return Found(
+        _BY_NAME[sample.name],
+        RawSeries(dict(sample.labels), np.zeros(1, dtype=np.int64), np.array([sample.value])),
+    )
+
+
+def _busy(chosen: Sequence[Measured]) -> dict[str, float]:
+    """Several pods on one card: equal values are copies of the card's, others are shares of it."""
+    values: dict[str, list[float]] = defaultdict(list)
+    for one in chosen:
+        if not np.isnan(one.values[0]):
+            values["/".join(filter(None, (one.card.card, one.card.instance)))].append(float(one.values[0]))
+    return {card: many[0] if len(set(many)) == 1 else min(1.0, sum(many)) for card, many in values.items()}
