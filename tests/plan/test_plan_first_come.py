@@ -10,7 +10,7 @@ from gpuyield.model.job import Problem, Shape
 from gpuyield.plan import plan_inputs
 from gpuyield.plan.instance.board import Board, arrange
 from gpuyield.plan.instance.first_come import first_come, met
-from gpuyield.plan.online.restored import problem_of
+from gpuyield.plan.instance.restored import problem_of
 from plan.small import UNIT_MS, random_problem
 
 

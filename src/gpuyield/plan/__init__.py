@@ -4,7 +4,7 @@ from gpuyield.plan.document import plan_document, plan_inputs
 from gpuyield.plan.make import DEFAULT_WORK, make_plan
 from gpuyield.plan.online.continued import continue_plan
 from gpuyield.plan.online.observed import observed_table
-from gpuyield.plan.outlook.with_outlook import with_outlook
+from gpuyield.plan.outlook.beyond_pool import with_outlook
 
 __all__ = [
     "DEFAULT_WORK",

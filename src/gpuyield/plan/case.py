@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 
 from gpuyield.model.job import Capacity, Problem
 from gpuyield.model.plan import Certificate, Run
-from gpuyield.plan.instance.behind import complete as complete
 from gpuyield.plan.instance.board import Board, Mode, Steps, Task, arrange
 from gpuyield.plan.instance.budget import Budget
+from gpuyield.plan.instance.completed import complete as complete
 from gpuyield.plan.instance.profile import NEVER, most_between, with_added
 from gpuyield.plan.instance.schedule import (
     Manner,
@@ -30,7 +30,7 @@ from gpuyield.plan.proof.exact import Answer, Settled, bound_tasks, settle
 from gpuyield.plan.proof.impossible import Impossible, impossible_certificate, impossible_jobs
 from gpuyield.plan.proof.learn import learn
 from gpuyield.plan.proof.overload import Overload, forced_jobs, interval_certificate, tightest
-from gpuyield.plan.proof.prove import search_certificate
+from gpuyield.plan.proof.tree import search_certificate
 from gpuyield.plan.proof.wide_gangs import one_at_a_time
 from gpuyield.plan.search.large import is_large, large_schedules, meeting_all
 

@@ -22,8 +22,8 @@ from gpuyield.model.plan import (
     StoppedBecause,
 )
 from gpuyield.plan.case import BOTH_CHOICES, Case, find_plan, has_choice, prove, quick_proof, rule_schedules
-from gpuyield.plan.instance.behind import complete
 from gpuyield.plan.instance.budget import Budget, never
+from gpuyield.plan.instance.completed import complete
 from gpuyield.plan.instance.profile import NEVER
 from gpuyield.plan.instance.schedule import Manner, Merit, Placement, Schedule, ShapeChoice, meets_all, merit_of
 from gpuyield.plan.outlook.explain import Clock, explain, why_given_up, why_impossible, why_then
@@ -40,7 +40,7 @@ from gpuyield.plan.proof.objective import (
 from gpuyield.plan.proof.solver import Solver, said_of_amount
 from gpuyield.plan.proof.subsets import least_missed
 from gpuyield.plan.proof.weigh import weight_certificate
-from gpuyield.plan.relaxation.relax import relaxations
+from gpuyield.plan.relaxation.searched import relaxations
 from gpuyield.plan.search.cheapest import cheaper, cost_of, least_cost
 from gpuyield.plan.search.fewest import PLENTY, fewest, peak_of
 from gpuyield.plan.search.improve import squeaky_wheel

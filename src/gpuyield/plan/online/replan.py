@@ -20,9 +20,9 @@ from gpuyield.plan.instance.budget import Budget
 from gpuyield.plan.instance.profile import NEVER
 from gpuyield.plan.instance.schedule import Manner, Placement, choose
 from gpuyield.plan.online.events import Event
-from gpuyield.plan.online.live import Live
 from gpuyield.plan.online.reasons import Reasons
 from gpuyield.plan.online.standing import Standing
+from gpuyield.plan.online.working_copy import Live
 from gpuyield.units import MINUTE_MS
 
 FREEZE_MS = 10 * MINUTE_MS

@@ -14,7 +14,7 @@ from gpuyield.plan.case import Case
 from gpuyield.plan.instance.board import Board
 from gpuyield.plan.instance.budget import Budget
 from gpuyield.plan.instance.frame import Frame, grid_of
-from gpuyield.plan.proof.prove import Look, Node, TreeGrower
+from gpuyield.plan.proof.tree import Look, Node, TreeGrower
 
 MOST_TASKS = 14
 MOST_NODES = 500

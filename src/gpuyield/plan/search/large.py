@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpuyield.plan.instance.behind import complete
 from gpuyield.plan.instance.board import Mode, Task
 from gpuyield.plan.instance.budget import Budget
+from gpuyield.plan.instance.completed import complete
 from gpuyield.plan.instance.schedule import Manner, Schedule, ShapeChoice, merit_of
 from gpuyield.plan.kernel.congestion import all_met, levelled, negotiated
 from gpuyield.plan.kernel.grid import Grid, grid_of

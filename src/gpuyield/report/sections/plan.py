@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 from gpuyield.model.job import Problem, is_gpu
 from gpuyield.model.plan import Run
 from gpuyield.plan.instance.first_come import first_come, met
-from gpuyield.plan.online.restored import problem_of
+from gpuyield.plan.instance.restored import problem_of
 from gpuyield.report.charts import LANES, gantt, steps_over_time
 from gpuyield.report.facts import Document, Facts
 from gpuyield.report.page import Chart, Section

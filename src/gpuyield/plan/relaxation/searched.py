@@ -14,7 +14,7 @@ from gpuyield.plan.instance.board import is_gpu
 from gpuyield.plan.instance.budget import Budget
 from gpuyield.plan.instance.schedule import Manner, Placement, Schedule, ShapeChoice
 from gpuyield.plan.proof.impossible import Reason, impossible_certificate, seconds
-from gpuyield.plan.relaxation.ready_relaxations import ready_relaxations
+from gpuyield.plan.relaxation.ready import ready_relaxations
 
 ALL_WINDOWS_TASKS = 12
 """Up to so many jobs every window between two instants that matter is tried; beyond, one window is shrunk."""
