@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import statistics
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -25,6 +25,8 @@ from gpuyield.units import DAY_MS, HOUR_MS, Window
 Row = dict[str, Any]
 Key = tuple[str | None, int, str]
 """Workload (None: nobody), start of the hour, class."""
+Times = defaultdict[Key, Fraction]
+"""GPU-ms of each."""
 
 FAR = 2**62
 
@@ -360,14 +362,14 @@ class _Walk:
     # The walk
 
     def walked(self) -> Found:
-        time: Counter[Key] = Counter()
+        time: Times = defaultdict(Fraction)
         pieces: dict[tuple[str, str, str], list[tuple[int, int, Held, Pod, Fraction]]] = defaultdict(list)
         for node in self.nodes:
             instants = self._instants(node)
             for low, high in itertools.pairwise(instants):
                 self._step(node, low, high, time, pieces)
         idle = self._idle_and_busy(pieces, time)
-        found: dict[Key, Fraction] = {key: Fraction(part) for key, part in time.items() if part}
+        found: dict[Key, Fraction] = {key: part for key, part in time.items() if part}
         return Found(found, idle)
 
     def _instants(self, node: str) -> list[int]:
@@ -387,7 +389,7 @@ class _Walk:
         edges |= set(range(first - first % HOUR_MS + HOUR_MS, last, HOUR_MS))
         return sorted(edge for edge in edges if edge < FAR)
 
-    def _step(self, node: str, low: int, high: int, time: Counter[Key], pieces: Any) -> None:
+    def _step(self, node: str, low: int, high: int, time: Times, pieces: Any) -> None:
         """A span in which nothing changes."""
         cards = self._cards(node, low)
         if not cards:
@@ -489,7 +491,7 @@ class _Walk:
     def _lacks(self, pod: Pod) -> bool:
         return sum(self._named(device, pod) for device in self.devices) < pod.devices
 
-    def _idle_and_busy(self, pieces: Any, time: Counter[Key]) -> list[tuple[str, str, str, int, int]]:
+    def _idle_and_busy(self, pieces: Any, time: Times) -> list[tuple[str, str, str, int, int]]:
         """Idle spans count from the first sample below the threshold; one taken before the pod ran is none of it."""
         spans: list[tuple[str, str, str, int, int]] = []
         for (workload, uid, card), parts in pieces.items():
@@ -517,7 +519,7 @@ class _Walk:
                 index = max(end, index + 1)
         return spans
 
-    def _observed(self, piece: tuple[int, int, Held, Pod, Fraction], workload: str, time: Counter[Key]) -> None:
+    def _observed(self, piece: tuple[int, int, Held, Pod, Fraction], workload: str, time: Times) -> None:
         low, high, sample, pod, part = piece
         value = sample.value
         total = part * (high - low)
@@ -533,14 +535,12 @@ class _Walk:
         weights = [one.weight for one in covering]
         if not any(weights):
             weights = [1] * len(covering)
-        shares: Counter[str] = Counter()
+        shares: defaultdict[str, Fraction] = defaultdict(Fraction)
         for one, weight in zip(covering, weights, strict=True):
-            shares[one.status.gpu_class.value] += Fraction(weight, sum(weights))  # type: ignore[assignment]
-        return dict(shares)  # type: ignore[arg-type]
+            shares[one.status.gpu_class.value] += Fraction(weight, sum(weights))
+        return shares
 
-    def _add(
-        self, time: Counter[Key], low: int, high: int, workload: str | None, gpu_class: str, part: Fraction
-    ) -> None:
+    def _add(self, time: Times, low: int, high: int, workload: str | None, gpu_class: str, part: Fraction) -> None:
         inside = self.window.from_ms <= low and high <= self.window.to_ms
         if inside and part:
-            time[workload, low - low % HOUR_MS, gpu_class] += part  # type: ignore[assignment]
+            time[workload, low - low % HOUR_MS, gpu_class] += part

@@ -61,13 +61,13 @@ def means(ledger: Ledger) -> dict[tuple[str, str, str], float]:
     from gpuyield.ledger.tables import SAMPLES
 
     place = {
-        number: (metric, card, instance)
+        number: (str(metric), str(card), str(instance))
         for number, metric, card, instance in rows_of(ledger, "series", "metric", "card", "instance")
     }
     samples = ledger.read(SAMPLES)
     gathered: dict[tuple[str, str, str], list[float]] = {}
     for number, value in zip(samples["series"].tolist(), samples["value"].tolist(), strict=True):
-        gathered.setdefault(place[number], []).append(value)  # type: ignore[arg-type]
+        gathered.setdefault(place[number], []).append(value)
     return {key: sum(values) / len(values) for key, values in gathered.items()}
 
 

@@ -10,7 +10,7 @@ from gpuyield.cost.compute import compute_cost
 from gpuyield.cost.document import cost_document
 from gpuyield.cost.prices import price_book
 from gpuyield.errors import DeclarationError
-from gpuyield.model.cost import Cost, NodeCost
+from gpuyield.model.cost import Cost, CostForm, NodeCost
 from gpuyield.model.declaration import (
     Declaration,
     ExchangeRate,
@@ -230,7 +230,7 @@ def test_by_quota_needs_a_quota() -> None:
 
     assert [row.shared for row in with_quota.rows] == [Fraction("74.70") / 4, Fraction("74.70") * 3 / 4, 0]
     assert [row.shared for row in without.rows] == [None, None, None]
-    assert without.rows[0].per_outcome["fully_loaded"].value is None  # type: ignore[index]
+    assert without.rows[0].per_outcome[CostForm.FULLY_LOADED].value is None
 
 
 def test_a_price_in_another_currency_needs_a_dated_rate() -> None:

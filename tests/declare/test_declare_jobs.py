@@ -7,6 +7,7 @@ import json
 from datetime import UTC
 from decimal import Decimal
 from pathlib import Path
+from typing import TypedDict
 
 import duckdb
 import pytest
@@ -31,6 +32,13 @@ ROWS: list[dict[str, object]] = [
     {"id": "f", "gpus": 1, "duration_s": 1.0001, "deadline": "milestone:rc", "pinned_start": "2026-12-01T00:00:00Z"},
 ]  # fmt: skip
 COLUMNS = list(dict.fromkeys(key for row in ROWS for key in row))
+
+
+class Options(TypedDict, total=False):
+    """What is named beside the jobs."""
+
+    gpus: int
+    resource: str
 
 
 def _cell(value: object) -> str:
@@ -256,13 +264,17 @@ def test_a_cycle_of_three_is_named_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("options", "where"),
-    [({}, "--capacity, --gpus"), ({"gpus": -1}, "--gpus"), ({"gpus": 1, "resource": "gpu/h100"}, "--resource")],
+    [
+        (Options(), "--capacity, --gpus"),
+        (Options(gpus=-1), "--gpus"),
+        (Options(gpus=1, resource="gpu/h100"), "--resource"),
+    ],
 )
-def test_wrong_options_are_named(options: dict[str, object], where: str, tmp_path: Path) -> None:
+def test_wrong_options_are_named(options: Options, where: str, tmp_path: Path) -> None:
     path = _write(tmp_path, "json")
 
     with pytest.raises(DeclarationError) as caught:
-        read_problem(path, now_ms=NOW_MS, milestones={"rc": 0}, **options)  # type: ignore[arg-type]
+        read_problem(path, now_ms=NOW_MS, milestones={"rc": 0}, **options)
 
     assert caught.value.mistakes[0].where == where
 

@@ -28,9 +28,21 @@ PLACE = re.compile(r"--objective|f(\.[a-z]+)?(:\d+:\d+|: row \d+(, column .*)?)?
 TERMS = JobTerms(
     origin_ms=1_796_000_000_000, zone=ZoneInfo("Europe/Berlin"), milestones={"rc": 0}, gpu_resources=["gpu"]
 )
-JOBS = '[{"id": "a", "gpus": 2, "duration_s": 7200, "deadline": "06:00 UTC"}, {"id": "b", "gpus": 1, "after": ["a"], "durations": {"h100": 5}}]'  # fmt: skip # noqa: E501
+JOBS = json.dumps(
+    [
+        {"id": "a", "gpus": 2, "duration_s": 7200, "deadline": "06:00 UTC"},
+        {"id": "b", "gpus": 1, "after": ["a"], "durations": {"h100": 5}},
+    ]
+)
 CSV = 'id,gpus,duration_s,durations,after\na,1,5,,\nb,2,,"{""h100"": 5}","a"\n'
-CAPACITY = '{"origin": "2026-12-01", "resources": {"gpu/h100": [[0, 4], [60, 8]]}, "nodes": [{"flavor": "h100", "gpus": 8}], "quotas": {"q": {"gpu/h100": {"nominal": 4}}}}'  # fmt: skip # noqa: E501
+CAPACITY = json.dumps(
+    {
+        "origin": "2026-12-01",
+        "resources": {"gpu/h100": [[0, 4], [60, 8]]},
+        "nodes": [{"flavor": "h100", "gpus": 8}],
+        "quotas": {"q": {"gpu/h100": {"nominal": 4}}},
+    }
+)
 
 
 def _mangled(whole: str) -> st.SearchStrategy[bytes]:

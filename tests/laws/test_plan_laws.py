@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import replace
+from random import Random
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -152,11 +153,11 @@ def test_slower_clocks_change_nothing(seed: int, factor: int) -> None:
 @law
 @given(seeds, st.integers(0, 3), st.randoms(use_true_random=False))
 def test_the_same_inputs_and_seed_give_the_same_bytes_in_any_order_of_jobs(
-    seed: int, plan_seed: int, order: object
+    seed: int, plan_seed: int, order: Random
 ) -> None:
     problem = random_problem(seed)
     jobs = list(problem.jobs)
-    order.shuffle(jobs)  # type: ignore[attr-defined]
+    order.shuffle(jobs)
     shuffled = replace(problem, jobs=tuple(jobs))
 
     one = plan_document(problem, make_plan(problem, seed=plan_seed))

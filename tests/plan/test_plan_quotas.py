@@ -201,7 +201,7 @@ def random_quotas(chance: random.Random) -> Problem:
             )
         )
     queues = [
-        queue(one.queue, one.resources["gpu"].nominal, cohort="eu", borrow=1, lend=one.resources["gpu"].lend)  # type: ignore[arg-type]
+        replace(one, resources={"gpu": replace(one.resources["gpu"], borrow=1)})
         if one.cohort and chance.random() < 0.4
         else one
         for one in queues

@@ -14,6 +14,8 @@ from verify.problems import make_inputs
 from verify.trees import best_interval, grow, priced_bound
 
 HOUR_S = 3600
+EPOCH = datetime.fromisoformat("1970-01-01")
+"""UTC, like every time of a document once its Z is cut off."""
 
 
 def moment(inputs: Inputs, at_ms: int) -> str:

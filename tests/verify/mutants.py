@@ -10,7 +10,7 @@ from random import Random
 from typing import Any
 
 from verify.brute import UNIT_MS, Inputs
-from verify.documents import moment
+from verify.documents import EPOCH, moment
 
 Document = dict[str, Any]
 Path = tuple[str | int, ...]
@@ -191,9 +191,8 @@ def _slid(document: Document, inputs: Inputs, rng: Random) -> bool:
     step_ms = rng.choice([UNIT_MS, UNIT_MS // 2, 1000, 1, -UNIT_MS, -1000])
     origin = inputs["origin_ms"]
     (low, high), source = job["segments"][0], by_id[job["id"]]
-    epoch = datetime(1970, 1, 1)  # noqa: DTZ001 - both are UTC.
     ends = [
-        round((datetime.fromisoformat(text[:-1]) - epoch).total_seconds() * 1000) - origin + step_ms
+        round((datetime.fromisoformat(text[:-1]) - EPOCH).total_seconds() * 1000) - origin + step_ms
         for text in (low, high)
     ]
     job["segments"] = [[moment(inputs, at) for at in ends]]

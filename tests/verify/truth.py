@@ -15,7 +15,7 @@ from typing import Any
 
 from verify import brute
 from verify.brute import UNIT_MS, Inputs, amount
-from verify.documents import without
+from verify.documents import EPOCH, without
 from verify.trees import binds, domains, priced_bound
 
 Segments = list[tuple[int, int]]
@@ -24,7 +24,7 @@ Runs = dict[str, tuple[dict[str, Any], Segments]]
 EPSILON = 1e-9
 
 
-class False_(Exception):  # noqa: N801 - it is the word.
+class Untrue(Exception):
     """A claim that is not so."""
 
 
@@ -36,7 +36,7 @@ def is_false(document: dict[str, Any], inputs: Inputs) -> str | None:
     """
     try:
         _Truth(document, inputs).tell()
-    except False_ as err:
+    except Untrue as err:
         return str(err)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, AssertionError, LookupError) as err:
         return f"malformed: {err!r}"
@@ -46,7 +46,12 @@ def is_false(document: dict[str, Any], inputs: Inputs) -> str | None:
 def claim(holds: bool, what: str) -> None:
     """Raise unless it holds."""
     if not holds:
-        raise False_(what)
+        raise Untrue(what)
+
+
+def _of_shape(name: str, shape: int) -> Rule:
+    """Whether a job runs in one of its shapes; what others do is free."""
+    return lambda one, option, placed: one != name or (option is not None and option[0] == shape)
 
 
 def whole(value: Any, low: int = 0) -> int:
@@ -123,7 +128,7 @@ class _Truth:
     def ms(self, text: str) -> int:
         claim(text.endswith("Z"), "no Z")
         whole_part, _, rest = text[:-1].partition(".")
-        since = datetime.fromisoformat(whole_part) - datetime(1970, 1, 1)  # noqa: DTZ001 - both are UTC.
+        since = datetime.fromisoformat(whole_part) - EPOCH
         return (since.days * 86_400 + since.seconds) * 1000 + int((rest + "000")[:3]) - int(self.inputs["origin_ms"])
 
     def plan_capacity(self) -> dict[str, Any]:
@@ -206,7 +211,7 @@ class _Truth:
             spans = [(a * UNIT_MS, b * UNIT_MS) for a, b in segments]
             try:
                 self.keeps({**runs, name: (job["shapes"][at], spans)}, self.plan_capacity())
-            except False_:
+            except Untrue:
                 continue
             return True
         return False
@@ -398,7 +403,7 @@ class _Truth:
     def proves(self, certificate: dict[str, Any], inputs: Inputs) -> bool:
         try:
             Certificate(inputs, printed=self.inputs).check(certificate)
-        except False_:
+        except Untrue:
             return False
         return True
 
@@ -460,7 +465,7 @@ class Certificate:
         self.looser = looser or self.inputs
 
     def check(self, stated: dict[str, Any]) -> None:
-        """Raise `False_` where it is not true."""
+        """Raise `Untrue` where it is not true."""
         kinds = {"interval": self.spans, "cut": self.spans, "wide-gangs": self.wide, "impossible": self.impossible}
         if stated["kind"] in ("search", "prices"):
             {"search": self.search, "prices": self.prices}[stated["kind"]](stated)
@@ -552,7 +557,7 @@ class Certificate:
                     right += [known + s["duration_ms"] for s in shapes]
                 claim(need * 1000 in right, "need")
             else:
-                raise False_("reason")
+                raise Untrue("reason")
 
     def most(self, job: dict[str, Any], need: int) -> int:
         ((resource, _),) = job["shapes"][0]["demand"].items()
@@ -624,7 +629,7 @@ class Certificate:
             ]
         if split == "shape":
             shapes = sorted({at for at, _ in self.alone(name)})
-            return [lambda one, o, placed, s=s: one != name or (o is not None and o[0] == s) for s in shapes]  # type: ignore[misc]
+            return [_of_shape(name, at) for at in shapes]
         claim(split == "on-time" and self.share is not None, "split")
         job = self.jobs[name]
         ends = [job[key] for key in ("deadline_ms", "due_ms") if job[key] is not None]

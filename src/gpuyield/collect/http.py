@@ -13,6 +13,7 @@ import time
 import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
 from urllib.parse import urlencode, urljoin, urlsplit
@@ -360,10 +361,10 @@ def _retry_after_s(header: str | None) -> float:
     if header.isascii() and header.strip().isdigit():
         return float(header.strip())
     try:
-        moment = parsedate_to_datetime(header)
-        return max(0.0, moment.timestamp() - time.time())  # noqa: TID251 -- a wait is counted from now
+        wait = parsedate_to_datetime(header) - datetime.now(UTC)
     except (ValueError, TypeError, OverflowError):
         return 0.0
+    return max(0.0, wait.total_seconds())
 
 
 def _proxy_for(where: Endpoint) -> str | None:
