@@ -120,3 +120,30 @@ def test_an_early_end_is_accepted_by_verify_and_the_same_each_time() -> None:
     report = check(plan_document(problem, plans[0]), canonical_bytes(plan_inputs(problem)))
     assert report.refused == ()
     assert plan_document(problem, plans[0]) == plan_document(problem, plans[1])
+
+
+def test_of_many_jobs_a_long_one_does_not_wait_for_those_with_nearer_deadlines() -> None:
+    """The deadlines alone let it start when the crowd is through, an hour too late."""
+    crowd = tuple(
+        PlanJob(id=f"short-{at:03}", shapes=(shape(10),), deadline_ms=(10 * (at // 8) + 60) * MINUTE_MS)
+        for at in range(480)
+    )
+    long = PlanJob(id="long", shapes=(shape(590),), deadline_ms=1_300 * MINUTE_MS)
+    problem = Problem(
+        origin_ms=0,
+        jobs=(*crowd, long),
+        capacity=Capacity(steps={"gpu": ((0, 9),)}),
+        objective=PlanObjective.MAKESPAN,
+    )
+
+    plan = make_plan(problem)
+
+    assert plan.objective.bound is not None
+    assert 598 * 60 <= plan.objective.bound <= 600 * 60 <= (plan.objective.value or 0) <= 601 * 60
+    assert all(one.run is not None for one in plan.jobs)
+    assert not check(plan_document(problem, plan), canonical_bytes(plan_inputs(problem))).refused
+
+
+def shape(minutes: int) -> Shape:
+    """One GPU for so long."""
+    return Shape(demand={"gpu": 1}, duration_ms=minutes * MINUTE_MS)

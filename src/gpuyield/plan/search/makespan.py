@@ -14,6 +14,11 @@ from gpuyield.plan.instance.schedule import Manner, Schedule, ShapeChoice, meets
 from gpuyield.plan.proof.overload import forced_jobs, tightest
 from gpuyield.plan.search.bred import bred
 
+MOST_TRIES = 8
+"""Ends that are tried for many jobs."""
+CLOSELY = 1_000
+"""The bound of many jobs is known to such a part of the end."""
+
 
 @dataclass(frozen=True, slots=True)
 class Shortest:
@@ -60,9 +65,15 @@ def bounded(case: Case, schedule: Schedule, budget: Budget) -> Shortest:
 
 
 def _bounded(case: Case, best: Schedule, budget: Budget) -> Shortest:
-    """Halve for the latest end that an interval (or a job alone) rules out."""
-    low, high = 0, best.end_ms()
-    while low < high and budget.spend(len(case.board.tasks)):
+    """Halve for the latest end that an interval (or a job alone) rules out.
+
+    No end before the jobs alone allow it is looked at, and of many jobs none that would raise the bound by little.
+    """
+    low, high = min(_end_alone(case), best.end_ms()), best.end_ms()
+    if low < high and not _ruled_out(ended_by(case, low)):
+        high = low
+    closely = max(1, high // CLOSELY) if len(case.board.tasks) > LEARN_TASKS else 1
+    while high - low >= closely and budget.spend(len(case.board.tasks)):
         middle = (low + high + 1) // 2
         if _ruled_out(ended_by(case, middle - 1)):
             low = middle
@@ -72,13 +83,22 @@ def _bounded(case: Case, best: Schedule, budget: Budget) -> Shortest:
     return Shortest(best) if certificate is None else Shortest(best, low, certificate)
 
 
+def _end_alone(case: Case) -> int:
+    """The earliest end of everything, were each job alone with those that it waits for."""
+    windows = case.windows
+    alone = [windows.heads[at] + min(mode.duration_ms for mode in held) for at, held in enumerate(windows.held) if held]
+    return max([0, *alone])
+
+
 def _closed(case: Case, known: Shortest, budget: Budget) -> Shortest:
-    if len(case.board.tasks) > LEARN_TASKS:
-        return known
+    """Halve what is left; with many jobs an end that is not reached proves nothing, and few are tried."""
+    many = len(case.board.tasks) > LEARN_TASKS
     grid = grid_of(case.board, case.steps)
-    low = known.bound_ms // grid
-    while low * grid < known.schedule.end_ms() and budget.left > 0:
-        middle = (low + -(-known.schedule.end_ms() // grid) - 1) // 2
+    low, tried = known.bound_ms // grid, 0
+    while low * grid < known.schedule.end_ms() and budget.left > 0 and not (many and tried == MOST_TRIES):
+        high = -(-known.schedule.end_ms() // grid) - 1
+        middle = low if many and not tried else (low + high) // 2
+        tried += 1
         trial = ended_by(case, (middle + 1) * grid - 1)
         found = find_plan(trial, budget, hint=_carried(case, known.schedule, trial))
         if found.schedule is not None and not found.schedule.missing():
