@@ -13,11 +13,13 @@ import pytest
 
 from gpuyield.report.assemble import assemble
 from gpuyield.report.html import page_html
+from report.measured_sample import measured_page
 from report.samples import facts
 
 pytestmark = pytest.mark.browser
 
 WIDTHS = (1440, 400)
+KINDS = ("report", "measured")
 ARGUMENTS = (
     "--no-sandbox",
     "--disable-gpu",
@@ -50,9 +52,21 @@ def browser() -> Iterator[Any]:
         launched.close()
 
 
-@pytest.fixture(params=[(width, scheme) for width in WIDTHS for scheme in ("light", "dark")], ids=str)
-def opened(request: pytest.FixtureRequest, browser: Any, page_file: Path) -> Iterator[tuple[Any, list[str]]]:
-    width, scheme = request.param
+@pytest.fixture(scope="module")
+def measured_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("page") / "measured.html"
+    path.write_text(page_html(measured_page()), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(
+    params=[(kind, width, scheme) for kind in KINDS for width in WIDTHS for scheme in ("light", "dark")], ids=str
+)
+def opened(
+    request: pytest.FixtureRequest, browser: Any, page_file: Path, measured_file: Path
+) -> Iterator[tuple[Any, list[str]]]:
+    kind, width, scheme = request.param
+    page_file = measured_file if kind == "measured" else page_file
     context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, offline=True)
     page = context.new_page()
     said: list[str] = []
@@ -94,6 +108,7 @@ def test_axe_finds_nothing(opened: tuple[Any, list[str]]) -> None:
     assert [(one["id"], [node["html"][:120] for node in one["nodes"]][:3]) for one in found] == []
 
 
+@pytest.mark.parametrize("opened", [(KINDS[0], width, "light") for width in WIDTHS], indirect=True, ids=str)
 def test_time_charts_use_their_width(opened: tuple[Any, list[str]]) -> None:
     page, _ = opened
 

@@ -96,7 +96,8 @@ def measure(
     apply:
         Send the load.
     out:
-        File to write the measurement to as well, with its inputs beside it.
+        File to write the measurement to as well, with its inputs beside it; NAME.html: a page with pictures, and the
+        measurement beside it.
     """
     from gpuyield.cli.progress import progress, say
     from gpuyield.steps.measure import measure as step

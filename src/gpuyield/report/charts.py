@@ -72,7 +72,7 @@ def stairs(rows: Sequence[Mapping[str, Any]], *, unit: str) -> dict[str, Any]:
     Rows have `label`, `from`, `to`, `shown` (the value as read) and `colour`; the first is the whole.
     """
     order = [row["label"] for row in rows]
-    return _spec(
+    return layered(
         height={"step": 27},
         data=list(rows),
         layers=[
@@ -121,7 +121,7 @@ def stacks(
 
     Rows have `key`, `part`, `value`, `at` (place of the part), `shown`, and `inside` (the text in the bar, or "").
     """
-    return _spec(
+    return layered(
         height={"step": 30},
         data=list(rows),
         layers=[
@@ -202,7 +202,7 @@ def steps_over_time(
         "scale": {"domain": list(series), "range": [dash for _, dash in chosen]},
     }
     exists = [row for row in rows if row["series"] == "exists"]
-    return _spec(
+    return layered(
         height=190,
         data=[],
         layers=[
@@ -299,7 +299,7 @@ def gantt(
             },
         }
     )
-    return _spec(height={"step": 30}, data=[], layers=layers, shared={})
+    return layered(height={"step": 30}, data=[], layers=layers, shared={})
 
 
 def _bars(
@@ -341,9 +341,10 @@ def _time_axis() -> dict[str, Any]:
     }
 
 
-def _spec(
+def layered(
     *, height: Any, data: list[Mapping[str, Any]], layers: list[dict[str, Any]], shared: Mapping[str, Any]
 ) -> dict[str, Any]:
+    """Layers over each other, with the encoding that they share; no data: each layer brings its own."""
     spec: dict[str, Any] = {
         "$schema": SCHEMA,
         "config": CONFIG,

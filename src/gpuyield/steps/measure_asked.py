@@ -10,6 +10,7 @@ from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
+from zoneinfo import ZoneInfo
 
 from gpuyield.collect.endpoint import Endpoint, Secrets, endpoint
 from gpuyield.declare.objectives import parse_objectives
@@ -25,7 +26,7 @@ from gpuyield.measure.sender.target import Target
 from gpuyield.model.declaration import Declaration, Metric, Objective, Service
 from gpuyield.model.measure import Level
 from gpuyield.steps.measure_prompts import made_up_prompts
-from gpuyield.units import parse_duration
+from gpuyield.units import parse_duration, parse_zone
 
 LARGEST_RATE = Decimal(1_000_000)
 NEEDS_STREAM = (Metric.TPOT, Metric.ITL)
@@ -89,6 +90,7 @@ class Asked:
     process: Process
     seed: int
     workers: int
+    zone: ZoneInfo
 
     @property
     def lag_limit_s(self) -> float:
@@ -189,6 +191,7 @@ def read_question(question: Question, declared: Declaration) -> Asked:
         process=process,
         seed=question.seed,
         workers=question.workers,
+        zone=parse_zone(declared.reporting_zone),
     )
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import tzinfo
 from typing import Any  # Documents are JSON.
 
 from gpuyield.model.document import schema_name
 from gpuyield.model.measure import Phase, Probe, ProbeStatus
 from gpuyield.report.answer import Answer, Next
 from gpuyield.report.sentences import count
-from gpuyield.report.tables import Column, Kind, Table
-from gpuyield.units import format_duration
+from gpuyield.report.tables import Column, Kind, Table, format_local, format_span
+from gpuyield.units import MINUTE_MS, format_duration, parse_instant
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,22 +86,25 @@ def measured_answer(
     document: Mapping[str, Any], *, exit_code: int, notes: Sequence[str], next_: Sequence[Next]
 ) -> Answer:
     """The answer from the document."""
-    result = document["result"]
     return Answer(
         document=document,
-        headline=(*_headline(document["service"], result), *filter(None, [busy_sentence(document)])),
-        tables=(_probes(document["probes"]),),
+        headline=(*headline_of(document), *filter(None, [busy_sentence(document)])),
+        tables=(probes_table(document["probes"]),),
         notes=tuple(notes),
         next=tuple(next_),
         exit_code=exit_code,
     )
 
 
-def _headline(service: str, result: Mapping[str, Any]) -> list[str]:
+def headline_of(document: Mapping[str, Any]) -> list[str]:
+    """The rates in words, the answer first."""
+    service, result = document["service"], document["result"]
     certified, refuted, estimate = (result[key] for key in ("certified_rps", "refuted_rps", "estimate_rps"))
     lines = []
     if certified is not None:
-        lines.append(f"{service} sustains {certified:g} requests a second: certified, {result['confidence']:.0%} sure.")
+        lines.append(
+            f"{service} sustains {certified:g} requests a second: certified, {share(result['confidence'])} sure."
+        )
     else:
         lines.append(f"No rate is certified for {service}: {_STOPPED.get(result['stopped_because'], 'undecided')}.")
     if refuted is not None:
@@ -112,15 +116,50 @@ def _headline(service: str, result: Mapping[str, Any]) -> list[str]:
     return lines
 
 
+def objective_line(document: Mapping[str, Any]) -> str:
+    """What had to be kept."""
+    told = [f"{objective_words(one)} for {one['share'] * 100:g} %" for one in document["objectives"]]
+    return f"Objectives: {'; '.join(told)}."
+
+
+def objective_words(one: Mapping[str, Any]) -> str:
+    """An objective of a document without its share, such as `ttft within 800 ms`."""
+    if one["at_most_s"] is not None:
+        return f"{one['name']} within {one['at_most_s'] * 1000:g} ms"
+    if one["at_least"] is not None:
+        return f"{one['name']} of at least {one['at_least']:g}"
+    return str(one["name"])
+
+
+def is_expired(document: Mapping[str, Any], *, now_ms: int) -> bool:
+    """Whether a measurement is too old to rest anything on."""
+    ends = document["result"]["expires_at"]
+    return ends is not None and parse_instant(ends) <= now_ms
+
+
+def aged(document: Mapping[str, Any], *, now_ms: int, zone: tzinfo) -> str:
+    """When it was measured, how long ago, and whether it still counts."""
+    at_ms = parse_instant(document["started_at"])
+    age = max(0, now_ms - at_ms)
+    ago = "just now" if age < MINUTE_MS else f"{format_span(age)} ago"
+    expired = ", expired" if is_expired(document, now_ms=now_ms) else ""
+    return f"{format_local(at_ms, zone)} ({ago}{expired})"
+
+
 def busy_sentence(document: Mapping[str, Any]) -> str | None:
     """How busy GPUs look at a rate below the certified one; None where nobody saw it."""
     seen = document.get("busy_and_more")
     if seen is None:
         return None
     return (
-        f"GPUs {seen['gpu_busy']:.0%} busy at {seen['rate_rps']:.4g} requests a second, "
-        f"{seen['more_requests']:.0%} more requests possible.".replace("%", " %")
+        f"GPUs {share(seen['gpu_busy'])} busy at {seen['rate_rps']:.4g} requests a second, "
+        f"{share(seen['more_requests'])} more requests possible."
     )
+
+
+def share(ratio: float) -> str:
+    """A ratio as read: `38 %`."""
+    return f"{ratio * 100:.0f} %"
 
 
 _STOPPED = {
@@ -133,7 +172,8 @@ _STOPPED = {
 }
 
 
-def _probes(probes: Sequence[Mapping[str, Any]]) -> Table:
+def probes_table(probes: Sequence[Mapping[str, Any]]) -> Table:
+    """Each probe: what was sent, what came back, and what it says."""
     columns = (
         Column("phase", "phase"),
         Column("rate_rps", "requests/s", Kind.NUMBER),
