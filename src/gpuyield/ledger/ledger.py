@@ -20,6 +20,7 @@ import numpy.typing as npt
 from gpuyield.errors import DeclarationError, SourceError
 from gpuyield.ledger.failures import DamagedLedger, no_folder, reading, writing
 from gpuyield.ledger.tables import ALL_TABLES, ColumnType, Table
+from gpuyield.ledger.whole import write_whole
 
 Columns = Mapping[str, npt.NDArray[Any] | Sequence[Any]]
 
@@ -173,8 +174,8 @@ class Ledger:
         folder = self.root / "documents"
         with writing(folder):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            _write_whole(folder / f"{name}-{digest}.json", document)
-            _write_whole(folder / f"{name}-{digest}.inputs.json", inputs)
+            write_whole(folder / f"{name}-{digest}.json", document)
+            write_whole(folder / f"{name}-{digest}.inputs.json", inputs)
 
     def _commit(self, table: Table, day: str, make: Callable[[], Columns]) -> None:
         from deltalake import write_deltalake
@@ -303,14 +304,3 @@ def _column_bytes(values: npt.NDArray[Any]) -> bytes:
         # One spelling for NaN, whatever its bits.
         values = np.where(np.isnan(values), np.float64("nan"), values)
     return np.ascontiguousarray(values).tobytes()
-
-
-def _write_whole(path: Path, data: bytes) -> None:
-    import os
-
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    with temporary.open("wb") as out:
-        out.write(data)
-        out.flush()
-        os.fsync(out.fileno())
-    temporary.replace(path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuyield.errors import DeclarationError
+from gpuyield.ledger.whole import beside
 
 _OFFLINE: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": "false",
@@ -78,18 +78,14 @@ def join_parquet(paths: Sequence[Path], target: Path) -> int:
 def _copy(query: str, path: Path, *, rows: Mapping[str, NDArray[Any]] | None = None) -> int:
     import duckdb
 
-    temporary = path.with_name(f".{path.name}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with duckdb.connect(config=_OFFLINE) as connection:
+        with beside(path) as temporary, duckdb.connect(config=_OFFLINE) as connection:
             if rows is not None:
                 connection.register("rows", dict(rows))
             name = str(temporary).replace("'", "''")
             found = connection.execute(f"copy ({query}) to '{name}' (format parquet)").fetchone()
-        temporary.replace(path)
     except (duckdb.Error, OSError) as err:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
         reason = str(err).splitlines()[0][:200]
         raise DeclarationError(f"cannot be written: {reason}", where=str(path), fix="Name another place.") from err
     return int(found[0]) if found else 0

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any  # Documents are JSON.
 
 from gpuyield.errors import DeclarationError, SourceError
 from gpuyield.ledger import Ledger
+from gpuyield.ledger.whole import write_whole
 from gpuyield.model.document import canonical_bytes
 
 
@@ -53,25 +52,12 @@ def write(path: Path, data: bytes) -> None:
             # Replacing a device or a pipe would take it away from everybody.
             raise DeclarationError("is no file.", where=str(path), fix="Name a file with --out.")
         target.parent.mkdir(parents=True, exist_ok=True)
-        with _beside(target) as temporary:
-            temporary.write_bytes(data)
-            temporary.replace(target)
+        write_whole(target, data)
     except (OSError, RuntimeError) as err:
         reason = (err.strerror if isinstance(err, OSError) else "") or str(err)
         raise DeclarationError(
             f"cannot be written: {reason}.", where=str(path), fix="Name another file with --out."
         ) from err
-
-
-@contextmanager
-def _beside(target: Path) -> Iterator[Path]:
-    """A name in the same folder that no other process uses; nothing of it is left behind."""
-    temporary = target.with_name(f".{target.name[:100]}.{os.getpid()}.part")
-    try:
-        yield temporary
-    finally:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
 
 
 def read_json(path: Path) -> dict[str, Any]:
