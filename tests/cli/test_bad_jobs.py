@@ -57,6 +57,16 @@ def test_every_mistake_of_a_job_file_is_said_at_once_with_its_place(console: Con
     ]
 
 
+@pytest.mark.parametrize("word", ["pinned_start", "started_at"])
+def test_jobs_that_are_never_moved_and_clash_are_a_mistake_that_names_them(console: Console, word: str) -> None:
+    rows = [{"id": name, "gpus": 3, "duration_s": 120, word: "2026-11-30T21:00:00Z"} for name in ("one", "two")]
+
+    [mistake] = said(planned(console, rows))
+
+    assert mistake.startswith("jobs one and two: they ")
+    assert mistake.endswith("never moved, and need 6 GPUs together at 21:00, where 4 exist.")
+
+
 def test_a_gang_wider_than_the_cluster_is_impossible_by_name_and_the_others_are_planned(console: Console) -> None:
     done = planned(console, [GOOD, {"id": "wide", "gpus": 5, "duration_s": 60, "deadline": 3600}])
 

@@ -1,5 +1,6 @@
 """When each job runs, or why that is impossible, and the fewest GPUs: search, bounds, certificates."""
 
+from gpuyield.plan.clashes import clashes
 from gpuyield.plan.document import plan_document, plan_inputs
 from gpuyield.plan.make import DEFAULT_WORK, make_plan
 from gpuyield.plan.online.continued import continue_plan
@@ -8,6 +9,7 @@ from gpuyield.plan.outlook.beyond_pool import with_outlook
 
 __all__ = [
     "DEFAULT_WORK",
+    "clashes",
     "continue_plan",
     "make_plan",
     "observed_table",

@@ -13,14 +13,14 @@ from typing import Any  # Documents are JSON.
 from gpuyield import __version__
 from gpuyield.declare.jobs import PLANNING_QUANTILE
 from gpuyield.declare.problem import read_problem
-from gpuyield.errors import DeclarationError
+from gpuyield.errors import DeclarationError, PlanError
 from gpuyield.model.declaration import Declaration
 from gpuyield.model.document import canonical_bytes, inputs_digest
 from gpuyield.model.duration import FamilyDuration
 from gpuyield.model.evidence import Gap
 from gpuyield.model.job import PlanObjective, Problem
 from gpuyield.model.plan import Plan, PlanStatus
-from gpuyield.plan import continue_plan, make_plan, plan_document, plan_inputs, with_outlook
+from gpuyield.plan import clashes, continue_plan, make_plan, plan_document, plan_inputs, with_outlook
 from gpuyield.report.answer import Answer
 from gpuyield.report.facts import Facts
 from gpuyield.report.screens.plan import plan_answer as answer_of
@@ -149,9 +149,13 @@ def read_named_problem(
     quantile: str = PLANNING_QUANTILE,
     history: Callable[[str], FamilyDuration | None] | None = None,
 ) -> Problem:
-    """The problem of the files and numbers on the command line."""
+    """The problem of the files and numbers on the command line.
+
+    Raises:
+        PlanError: The problem cannot be built, or jobs that are never moved need more together than there is.
+    """
     zone = parse_zone(declared.reporting_zone)
-    return read_problem(
+    problem = read_problem(
         jobs,
         capacity=capacity,
         gpus=gpus,
@@ -164,6 +168,10 @@ def read_named_problem(
         quantile=quantile,
         history=history,
     )
+    mistakes = clashes(problem)
+    if mistakes:
+        raise PlanError.of(mistakes)
+    return problem
 
 
 def make(
