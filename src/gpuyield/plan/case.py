@@ -25,6 +25,7 @@ from gpuyield.plan.instance.schedule import (
 )
 from gpuyield.plan.instance.slots import settle_in_slots
 from gpuyield.plan.instance.windows import Windows, windows_of
+from gpuyield.plan.proof.cut import cut_certificate
 from gpuyield.plan.proof.dual_feasible import dual_feasible
 from gpuyield.plan.proof.exact import Answer, Settled, bound_tasks, settle
 from gpuyield.plan.proof.impossible import Impossible, impossible_certificate, impossible_jobs
@@ -218,16 +219,27 @@ def find_plan(
         if schedule is not None:
             return Finding(schedule)
     tasks = bound_tasks(case.board, case.windows)
+    paused = any(case.board.tasks[at].job.restart_ms is not None for at in tasks)
+    found = _settled_or_learned(case, tasks, budget, work, hint, most, paused=paused)
+    if paused and found.schedule is None and found.certificate is None:
+        proof = cut_certificate(case.board, case.steps, case.windows, budget)
+        if proof is not None:
+            return Finding(None, none_exists=True, certificate=proof)
+    return found
+
+
+def _settled_or_learned(
+    case: Case, tasks: Sequence[int], budget: Budget, work: int, hint: Schedule | None, most: int, *, paused: bool
+) -> Finding:
     if len(tasks) > SETTLED_TASKS:
         return _learned(case, tasks, budget, work, hint) if len(tasks) <= most else Finding(None)
-    paused = any(case.board.tasks[at].job.restart_ms is not None for at in tasks)
     quick = work if paused or len(tasks) <= FEW_TASKS else min(work, QUICK_WORK)
     found = settled(case, case.windows, tasks, budget, quick)
     if found.answer is Answer.PLAN:
         return Finding(complete(case, found.placed))
     if found.answer is Answer.OPEN:
         return _learned(case, tasks, budget, work, hint)
-    return Finding(None, none_exists=found.answer is Answer.NONE)
+    return Finding(None, none_exists=True)
 
 
 def _learned(case: Case, tasks: Sequence[int], budget: Budget, work: int, hint: Schedule | None = None) -> Finding:
