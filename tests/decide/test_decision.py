@@ -165,6 +165,24 @@ def test_a_lack_of_processors_is_no_reason_to_buy_gpus() -> None:
     )
 
 
+def test_deadlines_saved_are_those_beyond_a_queue_on_gpus_that_running_work_holds_too() -> None:
+    running = replace(job("running", None, FOUR, gpus=4), started_ms=-ONE)
+    given = inputs(problem(running, job("too soon", THREE), job("after it", FIVE)), prices=H100)
+
+    reschedule = lever(decide(given), LeverKind.RESCHEDULE)
+
+    assert reschedule["deadlines_saved"] == 0
+
+
+def test_deadlines_that_a_queue_misses_and_the_plan_meets_are_saved() -> None:
+    urgent = replace(job("urgent", THREE), release_ms=ONE)
+    given = inputs(problem(job("long", FIVE + ONE, THREE, gpus=4), urgent), prices=H100)
+
+    reschedule = lever(decide(given), LeverKind.RESCHEDULE)
+
+    assert reschedule["deadlines_saved"] == 1
+
+
 def test_idle_gpus_are_taken_back_before_any_are_bought() -> None:
     given = inputs(
         four(THREE),

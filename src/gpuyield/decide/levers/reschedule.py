@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Set
 from decimal import Decimal
 from itertools import accumulate
 
 from gpuyield.decide.case import MET, Case
 from gpuyield.decide.money import flavor_of_resource, is_gpu, monthly
-from gpuyield.decide.today import first_come
 from gpuyield.decide.words import counted, gpus_by_flavor
 from gpuyield.model.decision import Lever, LeverKind
 from gpuyield.model.job import Problem
 from gpuyield.model.plan import JobStatus, Plan
+from gpuyield.plan.instance.first_come import first_come, in_time
 
 
 def reschedule(case: Case) -> Lever | None:
     """What the plan changes against starting each job as soon as it fits, in the order of submission."""
     if case.today is None or case.as_is is None:
         return None
-    saved = len(on_time_jobs(case, case.as_is)) - len(first_come(case.today).on_time - case.hopeless.keys())
+    saved = _saved(case.today, on_time_jobs(case, case.as_is), hopeless=case.hopeless.keys())
     spare = _spare(case.as_is)
     # Undeclared work runs on what declared work leaves: nobody can say that it would not be missed.
     freed = {} if case.inputs.has_other_work else spare
@@ -40,6 +41,12 @@ def reschedule(case: Case) -> Lever | None:
 def on_time_jobs(case: Case, plan: Plan) -> set[str]:
     """Jobs that meet what was promised for them."""
     return {one.id for one in plan.jobs if one.status is JobStatus.PLANNED} - case.hopeless.keys()
+
+
+def _saved(today: Problem, on_time: Set[str], *, hopeless: Set[str]) -> int:
+    """Deadlines that the plan meets beyond those that a queue meets which knows none."""
+    promised = {job.id for job in today.jobs if job.deadline_ms is not None or job.due_ms is not None}
+    return len(on_time & promised) - len(in_time(today, first_come(today)) - hopeless)
 
 
 def _change(case: Case, later: int, spare: dict[str, int]) -> str:

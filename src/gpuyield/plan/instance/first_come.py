@@ -10,7 +10,7 @@ Source: Kueue, queueing strategy BestEffortFIFO.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -119,9 +119,17 @@ def _run(task: Task, mode: int, start_ms: int) -> Run:
 
 def met(problem: Problem, runs: Mapping[str, Run]) -> tuple[int, int]:
     """How many jobs with a deadline or due time end in time, and how many there are."""
-    timed: Sequence[tuple[str, int]] = [
-        (job.id, min(end for end in (job.deadline_ms, job.due_ms) if end is not None))
+    return len(in_time(problem, runs)), len(_limits(problem))
+
+
+def in_time(problem: Problem, runs: Mapping[str, Run]) -> set[str]:
+    """Jobs with a deadline or due time that meet what they have of both."""
+    return {name for name, end in _limits(problem).items() if name in runs and runs[name].end_ms <= end}
+
+
+def _limits(problem: Problem) -> dict[str, int]:
+    return {
+        job.id: min(end for end in (job.deadline_ms, job.due_ms) if end is not None)
         for job in problem.jobs
         if job.deadline_ms is not None or job.due_ms is not None
-    ]
-    return sum(1 for name, end in timed if name in runs and runs[name].end_ms <= end), len(timed)
+    }
