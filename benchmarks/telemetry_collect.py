@@ -1,4 +1,4 @@
-"""Collect 200 GPUs x 7 days x 60 s from a live server: seconds, and the collector's memory at its peak.
+"""Collect 200 GPUs x 7 days x 60 s from a live server: seconds, the collector's memory at its peak, room on disk.
 
 The server is Debian's Prometheus 2.42 (or another generation), filled with the past first. Each run collects into
 an empty ledger in a process of its own.
@@ -19,6 +19,8 @@ from telemetry_scene import TESTS, make_scene, parse_options, print_figure, say
 
 sys.path.insert(0, str(TESTS))
 
+from gpuyield.ledger import Ledger
+from gpuyield.ledger.tables import ALL_TABLES
 from gpuyield.units import Window
 from servers.stores import PROMETHEUS_2, PROMETHEUS_3, VICTORIA_1_79, VICTORIA_1_151, running
 
@@ -33,6 +35,21 @@ def collect_once(url: str, window: Window, folder: str, results: Connection) -> 
     collected(url, window, Path(folder))
     seconds = time.perf_counter() - started
     results.send((seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024))
+
+
+def say_room(root: Path) -> float:
+    """MiB of a new ledger, without files that no version needs; says rows and KiB of each table beside it."""
+    ledger = Ledger.existing(root)
+    ledger.vacuum()
+    for table in ALL_TABLES:
+        rows = len(ledger.read(table, columns=table.order[:1])[table.order[0]])
+        if rows:
+            say(f"  {table.name}: {rows:,} rows, {_bytes_in(root / table.name) / 1024:,.0f} KiB")
+    return _bytes_in(root) / 1024**2
+
+
+def _bytes_in(folder: Path) -> int:
+    return sum(one.stat().st_size for one in folder.rglob("*") if one.is_file())
 
 
 def main() -> None:
@@ -57,8 +74,10 @@ def main() -> None:
                 found.append(here.recv())
                 process.join()
                 say(f"run {number + 1}: {found[-1][0]:.1f} s, {found[-1][1]:.0f} MiB")
+            room = say_room(Path(home) / "ledger-0")
     print_figure("telemetry_collect", statistics.median(one[0] for one in found), "s", "60", "30")
     print_figure("telemetry_collect_memory", max(one[1] for one in found), "MiB", "1024", "512")
+    print_figure("telemetry_ledger", room, "MiB", "-", "-")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import pytest
 
 from gpuyield.errors import DeclarationError
 from gpuyield.ledger import Columns, Ledger
-from gpuyield.ledger.tables import COVERAGE, SAMPLES, SERIES
+from gpuyield.ledger.tables import COVERAGE, SAMPLES, SCRAPES, SERIES
 
 DAY, NEXT = "2026-11-10", "2026-11-11"
 
@@ -98,11 +98,12 @@ def test_vacuum_deletes_what_no_version_needs_and_nothing_else(tmp_path: Path) -
     ledger = Ledger.create(tmp_path / "ledger")
     for turn in range(5):
         ledger.replace_day(SAMPLES, DAY, rows((1, turn, 0.1)))
+        ledger.replace_day(SCRAPES, DAY, {"target": ["ksm"], "ts_ms": [turn]})
     before = ledger.digest()
 
     deleted = ledger.vacuum()
 
-    assert deleted == 4
+    assert deleted == 8
     assert ledger.digest() == before
 
 

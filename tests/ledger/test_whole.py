@@ -34,6 +34,12 @@ def killed_writer(target: Path) -> None:
         writer.kill()
 
 
+def write_half(target: Path) -> None:
+    with beside(target) as temporary:
+        temporary.write_bytes(b"half")
+        raise RuntimeError
+
+
 def left_in(folder: Path) -> list[str]:
     return sorted(one.name for one in folder.iterdir())
 
@@ -69,9 +75,8 @@ def test_an_error_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     write_whole(page, b"old")
 
-    with pytest.raises(RuntimeError), beside(page) as temporary:
-        temporary.write_bytes(b"half")
-        raise RuntimeError
+    with pytest.raises(RuntimeError):
+        write_half(page)
 
     assert left_in(tmp_path) == ["page.html"]
     assert page.read_bytes() == b"old"

@@ -141,7 +141,7 @@ spacing of the series in that day (a lone sample: the metric's, else 60,000)."""
 
 SCRAPES = Table("scrapes", {"target": "text", "ts_ms": "int"}, ("target", "ts_ms"))
 """Each moment at which a target that tells the cluster's state answered: between two of them lie the changes that
-only samples show."""
+only samples show. As many rows as scrapes, however many GPUs there are."""
 
 COVERAGE = Table(
     "coverage",
@@ -241,4 +241,50 @@ VERDICTS = Table(
 )
 """Results of checks, in the partition of the outcome's end (an orphan: of `decided_us`)."""
 
-ALL_TABLES = (SAMPLES, SERIES, RUNS, SCRAPES, COVERAGE, PRICES, OUTCOMES, VERDICTS)
+SERVING = Table(
+    "serving",
+    {
+        "kind": "text",
+        "namespace": "text",
+        "pod": "text",
+        "model": "text",
+        "edge_s": "float",
+        "from_ms": "int",
+        "span_ms": "int",
+        "value": "float",
+        "name": "text",
+    },
+    ("kind", "namespace", "pod", "model", "from_ms", "edge_s"),
+)
+"""What model servers counted in each five minutes from `from_ms` on: `value` requests in the `span_ms` of them that
+samples cover. `kind` is `requests` (those that finished; `edge_s` is infinite), or the latency whose histogram it is:
+`ttft`, `tpot` or `e2e`, then `value` counts those of at most `edge_s` seconds."""
+
+CAPACITY = Table(
+    "capacity",
+    {
+        "service": "text",
+        "started_ms": "int",
+        "expires_ms": "int",
+        "model": "text",
+        "config_digest": "text",
+        "provenance": "text",
+        "level": "text",
+        "confidence": "text",
+        "certified_rps": "text",
+        "refuted_rps": "text",
+        "estimate_rps": "text",
+        "limited_by": "text",
+        "replicas": "int",
+        "gpus_per_replica": "int",
+        "objectives": "text",
+        "curve": "text",
+        "inputs_digest": "text",
+    },
+    ("service", "started_ms", "inputs_digest"),
+)
+"""What a service was measured to sustain, in the partition of the day it was measured. Rates are decimal strings (""
+where none is certified or refuted), a number that is not known is -1. `curve` is a JSON list of the steady probes
+`{rate_rps, status, kept: {NAME: [share, lo, hi]}}`; the document is in `documents/` under `inputs_digest`."""
+
+ALL_TABLES = (SAMPLES, SERIES, RUNS, SCRAPES, COVERAGE, PRICES, OUTCOMES, VERDICTS, SERVING, CAPACITY)
