@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import re
 from collections import defaultdict
 from decimal import Decimal
 from fractions import Fraction
 from itertools import pairwise
+from zoneinfo import ZoneInfo
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from doubles.cells import Cell, cells_of
+from gpuyield.cli.show import as_csv, as_markdown
 from gpuyield.cost.cents import split_whole
 from gpuyield.cost.compute import compute_cost
 from gpuyield.cost.document import cost_document
 from gpuyield.cost.prices import PriceBook, price_book
-from gpuyield.model.cost import Cost, NodeCost
+from gpuyield.model.cost import Charge, Cost, NodeCost
 from gpuyield.model.declaration import Declaration, Price, PriceBasis, RateRule, Sharing, SharingRule
 from gpuyield.model.waterfall import ALLOCATED, GpuClass
+from gpuyield.report.screens.cost import cost_answer
+from gpuyield.report.tables import plain_columns
 from gpuyield.units import HOUR_MS, Money, Window
 
 HOURS = 6
 WINDOW = Window(0, HOURS * HOUR_MS)
+SPENT = r"(?m) (-?[\d,]+\.\d\d) +(?:-|\d)"
+"""Money in a row, which has a number, or a dash, behind it."""
 OWNERS = (None, "evals/evals/nightly", "evals/evals/weekly", "support/support/chat")
 
 
@@ -66,20 +75,42 @@ def book_in(draw: st.DrawFn, window: Window = WINDOW) -> PriceBook:
     return price_book(declared, nodes, currency="EUR", rate=rate, window=window)
 
 
-def cost_of(cells: list[Cell], book: PriceBook, by: tuple[str, ...], window: Window = WINDOW) -> Cost:
+@st.composite
+def charge(draw: st.DrawFn) -> Charge:
+    """A charge or a credit of a bill, part of it perhaps outside the window."""
+    first = draw(st.integers(-2, HOURS))
+    amount = draw(st.fractions(min_value=-1_000, max_value=10_000, max_denominator=997))
+    return Charge(
+        window=Window(first * HOUR_MS, draw(st.integers(first + 1, HOURS + 3)) * HOUR_MS),
+        amounts=dict.fromkeys(PriceBasis, amount),
+        currency="EUR",
+    )
+
+
+THIRD = Charge(window=WINDOW, amounts=dict.fromkeys(PriceBasis, Fraction(1, 3)), currency="EUR")
+bills = st.none() | st.lists(charge(), max_size=4).map(lambda some: [THIRD, *some])
+
+
+def cost_of(
+    cells: list[Cell],
+    book: PriceBook,
+    by: tuple[str, ...],
+    window: Window = WINDOW,
+    charges: list[Charge] | None = None,
+) -> Cost:
     sharing = Sharing(unallocated=SharingRule.BY_ALLOCATED, rate=book.rate)
     declaration = Declaration(currency="EUR", sharing=sharing)
-    return compute_cost(cells_of(cells), window=window, by=by, book=book, declaration=declaration)
+    return compute_cost(cells_of(cells), window=window, by=by, book=book, declaration=declaration, charges=charges)
 
 
 splits = st.sampled_from([(), ("team",), ("team", "flavor"), ("namespace", "workload", "hour"), ("node",)])
 
 
-@given(st.lists(cell(), max_size=20), book_in(), splits)
+@given(st.lists(cell(), max_size=20), book_in(), splits, bills)
 def test_printed_classes_sum_to_the_row_rows_to_attributed_and_with_the_residual_to_the_bill(
-    cells: list[Cell], book: PriceBook, by: tuple[str, ...]
+    cells: list[Cell], book: PriceBook, by: tuple[str, ...], charges: list[Charge] | None
 ) -> None:
-    document = cost_document(cost_of(cells, book, by))
+    document = cost_document(cost_of(cells, book, by, charges=charges))
 
     for row in document["rows"]:
         assert sum(map(Decimal, row["cost"].values()), Decimal(0)) == Decimal(row["total"])
@@ -87,6 +118,21 @@ def test_printed_classes_sum_to_the_row_rows_to_attributed_and_with_the_residual
     total = sum((Decimal(row["total"]) for row in document["rows"]), Decimal(0))
     assert total == Decimal(bill["attributed"])
     assert Decimal(bill["attributed"]) + Decimal(bill["residual"]) == Decimal(bill["source_total"])
+
+
+@given(st.lists(cell(), min_size=1, max_size=20), book_in(), splits, bills)
+def test_money_sums_to_what_was_attributed_in_every_format(
+    cells: list[Cell], book: PriceBook, by: tuple[str, ...], charges: list[Charge] | None
+) -> None:
+    answer = cost_answer(cost_of(cells, book, by, charges=charges), zone=ZoneInfo("UTC"))
+
+    attributed = Decimal(answer.document["bill"]["attributed"])
+    rows = list(csv.DictReader(io.StringIO(as_csv(answer))))
+    assert sum((Decimal(row["cost"]) for row in rows), Decimal(0)) == attributed
+    for text in (as_markdown(answer).replace("|", " "), plain_columns(answer.tables[0])):
+        spent = [Decimal(found.replace(",", "")) for found in re.findall(SPENT, text)]
+        total = [spent.pop()] if len(spent) > 1 else [attributed]
+        assert [sum(spent, Decimal(0)), *total] == [attributed, attributed]
 
 
 @given(st.lists(cell(), max_size=20), book_in(), splits)

@@ -23,6 +23,7 @@ from gpuyield.model.waterfall import ALLOCATED, BUSY, GpuClass
 from gpuyield.units import Window, merge_windows
 
 TOLERANCE = Decimal("0.01")
+NOT_BY_KEY = "outcomes are not known by this key"
 
 
 def compute_cost(
@@ -101,6 +102,8 @@ def _row(
     currency: str | None,
 ) -> CostRow:
     verified, missing = counted
+    if verified is None and not any(leaf.gpu_ms for leaf in leaves if leaf.gpu_class in ALLOCATED):
+        missing = "nothing of it was held"
     allocated, busy = add_money(leaves, ALLOCATED), add_money(leaves, BUSY)
     loaded = None if allocated is None or shared is None else allocated + shared
     if allocated is not None and shared is None:
@@ -126,7 +129,7 @@ def _counted(
     if results is None:
         return None, "no outcome source"
     if counted is None:
-        return None, "outcomes are not known by this key"
+        return None, NOT_BY_KEY
     return counted.get(key), "no outcome of it is known"
 
 

@@ -6,6 +6,7 @@ from decimal import ROUND_HALF_EVEN, Decimal
 from typing import Any  # Documents are JSON.
 from zoneinfo import ZoneInfo
 
+from gpuyield.cost.compute import NOT_BY_KEY
 from gpuyield.cost.document import cost_document
 from gpuyield.model.cost import Cost
 from gpuyield.report.answer import Answer, Next
@@ -48,6 +49,13 @@ def small_money(amount: Decimal) -> str:
     return f"{amount.quantize(Decimal(1).scaleb(-max(2, places)), ROUND_HALF_EVEN):f}"
 
 
+def row_words(row: Document) -> str:
+    """Whose a row is, as read."""
+    if "part" in row:
+        return str(row["part"]).replace("_", " ").replace("gpu", "GPU")
+    return key_words(row["key"])
+
+
 def key_words(key: Document) -> str:
     """A row's key as read."""
     return " / ".join(key_word(name, part) for name, part in key.items()) or "all"
@@ -56,19 +64,10 @@ def key_words(key: Document) -> str:
 def unit_table(cost: Document) -> Table:
     """Cost per verified outcome by key, in all three forms, or the reason why not."""
     currency = str(cost.get("currency") or "")
-    rows: list[tuple[Cell, ...]] = []
-    for row in cost["rows"]:
-        forms = row.get("cost_per_verified_outcome") or {}
-        reasons = [reason for form in FORMS if (reason := unit_cost_reason(forms.get(form)))]
-        rows.append(
-            (
-                key_words(row["key"]),
-                spent(row),
-                row.get("verified"),
-                *(unit_cost(forms.get(form), "") for form in FORMS),
-                reasons[0] if reasons else "",
-            )
-        )
+    rows = [_unit_cells(row, row_words(row), spent(row)) for row in cost["rows"]]
+    amounts = [spent(row) for row in cost["rows"]]
+    known = [amount for amount in amounts if amount is not None]
+    everything = sum(known, Decimal(0)) if len(known) == len(amounts) else None
     return Table(
         title=f"Cost per verified outcome, {currency}".rstrip(", "),
         columns=(
@@ -79,7 +78,15 @@ def unit_table(cost: Document) -> Table:
             Column("reason", "why not"),
         ),
         rows=tuple(rows),
+        total=_unit_cells(cost, "all", everything) if len(rows) > 1 else None,
     )
+
+
+def _unit_cells(found: Document, whose: str, money: Decimal | None) -> tuple[Cell, ...]:
+    forms = found.get("cost_per_verified_outcome") or {}
+    reasons = [reason for form in FORMS if (reason := unit_cost_reason(forms.get(form)))]
+    costs = (unit_cost(forms.get(form), "") for form in FORMS)
+    return whose, money, found.get("verified"), *costs, reasons[0] if reasons else ""
 
 
 def spent(row: Document) -> Decimal | None:
@@ -127,6 +134,8 @@ def unit_finding(cost: Document) -> str:
             reasons.append(reason)
     if known:
         return f"A verified outcome costs: {listed(known, most=3)}"
+    if NOT_BY_KEY in reasons and (shown := unit_cost(cost["cost_per_verified_outcome"]["allocated"], currency)):
+        return f"A verified outcome costs {shown}; outcomes do not tell their {listed(_names(cost))}"
     if not currency:
         return "Cost is not known: no prices are declared"
     if "no outcome source" in reasons:
