@@ -98,6 +98,13 @@ COMMANDS: tuple[Command, ...] = (
         "gpuyield queue --window 14d --by team",
     ),
     Command(
+        "services",
+        "services:services",
+        Topic.SEE,
+        "Objectives kept round the clock, and the headroom left.",
+        "gpuyield services --window 14d",
+    ),
+    Command(
         "cost",
         "cost:cost",
         Topic.SEE,
@@ -163,7 +170,6 @@ COMMANDS: tuple[Command, ...] = (
 )
 
 LATER = {
-    "services": "objectives round the clock",
     "serve": "the live page",
     "controller": "enforcement through Kueue",
     "backtest": "replaying the past",

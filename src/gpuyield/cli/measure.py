@@ -35,6 +35,8 @@ def measure(
     headers_file: Path | None = None,
     ca_file: Path | None = None,
     gpu_metrics: str | None = None,
+    replicas: Whole | None = None,
+    gpus_per_replica: Whole | None = None,
     seed: Seed = 0,
     workers: Whole = 1,
     apply: Annotated[bool, Parameter(negative="")] = False,
@@ -89,6 +91,10 @@ def measure(
         Certificates to trust, as PEM.
     gpu_metrics:
         Metrics page of the GPU exporter, read beside the load to say how busy the GPUs were.
+    replicas:
+        How many replicas answer under the URL; without it no rate of one replica, and no headroom, follows.
+    gpus_per_replica:
+        GPUs of each replica.
     seed:
         The same seed sends the same requests at the same times.
     workers:
@@ -126,6 +132,8 @@ def measure(
         headers_file=headers_file,
         ca_file=ca_file,
         gpu_metrics=gpu_metrics,
+        replicas=replicas,
+        gpus_per_replica=gpus_per_replica,
         key=os.environ.get("GPUYIELD_API_KEY"),
         seed=seed,
         workers=workers,

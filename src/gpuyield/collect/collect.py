@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpuyield.collect import names
+from gpuyield.collect import names, serving
 from gpuyield.collect.activity import Found, Measured, hosts_that_are_no_nodes, map_cards, read_activity
 from gpuyield.collect.days import Covered, DayRead, as_names, as_notes, coverage, write_day
 from gpuyield.collect.gaps import NO_ACTIVITY, NO_POD_LABELS, NO_REQUESTS, gaps_of
@@ -152,14 +152,19 @@ class _DayReader:
 
     def read(self, span: Window, *, known_before: bool) -> DayRead | None:
         """Everything of the span; None where nothing is there and nothing was before: not known, not empty."""
-        present = self._source.names(names.ALL_NAMES, span)
+        present = self._source.names((*names.ALL_NAMES, *serving.NAMES), span)
         question = Question(source=self._source, present=frozenset(present), window=span, chunk_ms=self._chunk_ms)
         state = read_state(question)
         found = read_activity(question)
         measured = self._map(question, state, found)
-        if not measured and not state.observed and not known_before:
+        served = serving.read_serving(
+            self._source, present, span, gap_limit_ms=self._gap_limit_ms, chunk_ms=self._chunk_ms
+        )
+        if not measured and not state.observed and not served and not known_before:
             return None
         times = [one.ts_ms for one in measured] + [one.ts_ms for one in state.observed]
+        if served:
+            times.append(np.array([max(span.from_ms, min(key.from_ms for key in served))], dtype=np.int64))
         from_ms = span.from_ms if known_before else min(int(one[0]) for one in times if len(one))
         to_ms = self._end(span, max((int(one[-1]) for one in times if len(one)), default=span.from_ms))
         used = {kind: set(found_names) for kind, found_names in state.used.items()}
@@ -172,6 +177,7 @@ class _DayReader:
             measured=measured,
             observed=state.observed,
             scrapes=state.scrapes,
+            served=served,
             covered=Covered(
                 window=Window(from_ms, max(from_ms, to_ms)),
                 complete=span.from_ms == day.from_ms and to_ms == day.to_ms and not warnings,

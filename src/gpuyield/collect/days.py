@@ -7,7 +7,7 @@ samples that the source has meanwhile forgotten stay. Reading the same again cha
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,10 +18,11 @@ import numpy.typing as npt
 from gpuyield.collect import runs
 from gpuyield.collect.activity import Card, Measured
 from gpuyield.collect.runs import Observed
+from gpuyield.collect.serving import Counted, Served, united
 from gpuyield.collect.state import Scrapes
 from gpuyield.errors import SourceError
 from gpuyield.ledger import Columns, Ledger
-from gpuyield.ledger.tables import COVERAGE, RUNS, SAMPLES, SCRAPES, SERIES
+from gpuyield.ledger.tables import COVERAGE, RUNS, SAMPLES, SCRAPES, SERIES, SERVING
 from gpuyield.units import Window
 
 _Columns = dict[str, npt.NDArray[Any]]
@@ -51,6 +52,7 @@ class DayRead:
     measured: Sequence[Measured]
     observed: Sequence[Observed]
     scrapes: Scrapes
+    served: Mapping[Counted, Served]
     covered: Covered
 
 
@@ -77,6 +79,7 @@ def write_day(ledger: Ledger, source: str, read: DayRead) -> None:
 
     ledger.update_day(RUNS, read.day, united_runs)
     ledger.update_day(SCRAPES, read.day, lambda old: _united_scrapes(old, read.scrapes))
+    ledger.update_day(SERVING, read.day, lambda old: united(old, read.served))
     ledger.update_day(COVERAGE, read.day, lambda old: _united_coverage(old, source, covered))
 
 

@@ -18,6 +18,7 @@ from gpuyield.model.declaration import Objective
 from gpuyield.model.document import canonical_bytes, gaps_document, inputs_digest, schema_name
 from gpuyield.model.evidence import Gap
 from gpuyield.model.measure import SECOND_NS, Measurement, Phase, Probe, ProbeStatus, Quantiles, Tally
+from gpuyield.model.objective_inputs import objective_inputs
 from gpuyield.units import format_instant
 
 
@@ -65,7 +66,7 @@ def measure_inputs(subject: Subject, settings: Settings, found: Measurement) -> 
         "replicas": subject.replicas,
         "gpus_per_replica": subject.gpus_per_replica,
         "config_digest": subject.config_digest,
-        "objectives": [_objective_inputs(one) for one in settings.objectives],
+        "objectives": [objective_inputs(one) for one in settings.objectives],
         "probes": [_probe_inputs(one) for one in found.probes],
         "sources": [{"path": one.path, "sha256": one.sha256, "rows": one.rows} for one in subject.sources],
     }
@@ -173,18 +174,6 @@ def _objective(one: Objective) -> dict[str, Any]:
         "at_least": None if one.score_at_least is None else float(one.score_at_least),
         "at_most": None if one.score_at_most is None else float(one.score_at_most),
         "share": float(one.share),
-    }
-
-
-def _objective_inputs(one: Objective) -> dict[str, Any]:
-    return {
-        "name": one.name,
-        "metric": None if one.metric is None else str(one.metric),
-        "check": one.check,
-        "at_most_us": one.at_most_us,
-        "score_at_least": None if one.score_at_least is None else format(one.score_at_least, "f"),
-        "score_at_most": None if one.score_at_most is None else format(one.score_at_most, "f"),
-        "share": format(one.share, "f"),
     }
 
 

@@ -45,6 +45,10 @@ class Labels:
         """The declared service of a pod: the first whose selector takes it in, else one named like its workload."""
         return _declared(services, holding.namespace, holding.owner.workload, self.of(holding.namespace, holding.pod))
 
+    def service_of_pod(self, namespace: str, pod: str, services: Sequence[Service]) -> Service | None:
+        """The declared service of a pod that may hold no GPU: by its labels where they are known, else by its name."""
+        return _declared(services, namespace, pod, self.of(namespace, pod))
+
     def family_of(
         self, namespace: str, pod: str, workload: str, name: str, families: Sequence[BatchFamily]
     ) -> BatchFamily | None:

@@ -57,6 +57,8 @@ class Question:
     headers_file: Path | None = None
     ca_file: Path | None = None
     gpu_metrics: str | None = None
+    replicas: int | None = None
+    gpus_per_replica: int | None = None
     key: str | None = field(default=None, repr=False)
     """From the environment only."""
     seed: int = 0
@@ -67,7 +69,8 @@ class Question:
 class Asked:
     """The question as values. `requests_sha256` is of the file, None for made-up prompts.
 
-    `gpus` is the page of the GPU exporter, None where none is named.
+    `gpus` is the page of the GPU exporter, None where none is named. `replicas` answer under the URL, with so many GPUs
+    each; None: not told.
     """
 
     service: Service | None
@@ -91,6 +94,8 @@ class Asked:
     seed: int
     workers: int
     zone: ZoneInfo
+    replicas: int | None
+    gpus_per_replica: int | None
 
     @property
     def lag_limit_s(self) -> float:
@@ -164,8 +169,7 @@ def read_question(question: Question, declared: Declaration) -> Asked:
     duration_ms = None if longest is None else found.value(lambda: parse_duration(longest))
     conditions = [found.value(partial(parse_condition, text)) for text in question.abort_if]
     process = found.value(lambda: _process(question.arrivals))
-    if not 1 <= question.workers <= 256:
-        found.wrong(f"{question.workers} workers.", "--workers", "Write a number from 1 to 256.")
+    _numbers(question, found)
     if max_rps is not None and least is not None and least > max_rps:
         found.wrong("--at-least is above --max-rate.", "--at-least", "Raise --max-rate.")
     if found.mistakes or where is None or spoken is None or lines is None or max_rps is None or process is None:
@@ -192,7 +196,17 @@ def read_question(question: Question, declared: Declaration) -> Asked:
         seed=question.seed,
         workers=question.workers,
         zone=parse_zone(declared.reporting_zone),
+        replicas=question.replicas,
+        gpus_per_replica=question.gpus_per_replica,
     )
+
+
+def _numbers(question: Question, found: _Collected) -> None:
+    if not 1 <= question.workers <= 256:
+        found.wrong(f"{question.workers} workers.", "--workers", "Write a number from 1 to 256.")
+    for option, number in (("--replicas", question.replicas), ("--gpus-per-replica", question.gpus_per_replica)):
+        if number is not None and not 1 <= number <= 1_000_000:
+            found.wrong(f"{number} is no number of them.", option, "Write a number from 1 up, or leave it out.")
 
 
 def _service(question: Question, declared: Declaration) -> Service | None:

@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any  # Documents are JSON.
 
+from gpuyield.errors import DeclarationError, SourceError
+from gpuyield.ledger import Ledger
 from gpuyield.measure.document import RawSource, Subject, measure_document, measure_inputs
 from gpuyield.measure.search import Settings
 from gpuyield.measure.served import Served
 from gpuyield.model.evidence import Gap
 from gpuyield.model.measure import Measurement
+from gpuyield.steps.capacity import capacity_of, record_capacity
 from gpuyield.steps.documents import keep
 from gpuyield.steps.measure_asked import Asked
 from gpuyield.steps.measure_kept import Kept
@@ -37,7 +40,12 @@ def document_of(found: Found, *, ledger_root: Path, out: Path | None) -> tuple[d
     subject = _subject(found, _records_path(ledger_root, out, found))
     inputs = measure_inputs(subject, found.settings, found.measurement)
     document = measure_document(subject, found.settings, found.measurement)
-    return document, keep("measure", document, inputs, ledger_root=ledger_root, out=out)
+    notes = keep("measure", document, inputs, ledger_root=ledger_root, out=out)
+    try:
+        record_capacity(Ledger.create(ledger_root), capacity_of(document, inputs))
+    except (DeclarationError, SourceError) as err:
+        notes = (*notes, f"The ledger holds nothing of this, so that decide cannot rest on it: {err.mistakes[0].what}")
+    return document, notes
 
 
 def _records_path(ledger_root: Path, out: Path | None, found: Found) -> Path:
@@ -64,16 +72,20 @@ def _subject(found: Found, records: Path) -> Subject:
             "settings": dict(served.settings),
         },
         config_digest=served.digest,
+        replicas=asked.replicas,
+        gpus_per_replica=asked.gpus_per_replica,
         sources=tuple(sources),
-        gaps=_gaps(served),
+        gaps=_gaps(asked, served),
     )
 
 
-def _gaps(served: Served) -> tuple[Gap, ...]:
-    gaps = [
-        Gap(reason="replicas and GPUs of each are not known", where="result.certified_rps_per_gpu"),
-        Gap(reason="the load was not compared with what the service really gets", where="representative"),
-    ]
+def _gaps(asked: Asked, served: Served) -> tuple[Gap, ...]:
+    gaps = [Gap(reason="the load was not compared with what the service really gets", where="representative")]
+    numbers = {"--replicas": asked.replicas, "--gpus-per-replica": asked.gpus_per_replica}
+    unknown = [option for option, number in numbers.items() if number is None]
+    if unknown:
+        reason = f"replicas and GPUs of each are not known: {' and '.join(unknown)} would tell"
+        gaps.insert(0, Gap(reason=reason, where="result.certified_rps_per_gpu"))
     if served.engine is None:
         gaps.append(Gap(reason="the server tells nothing of its engine and settings", where="config"))
     return tuple(gaps)

@@ -1,0 +1,142 @@
+"""Declared services: objectives kept round the clock, demand, and the headroom that measured capacity leaves."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from gpuyield.account import summarise
+from gpuyield.account.jobs import is_batch
+from gpuyield.account.served import ServingRow, demand_of, headroom, kept_of
+from gpuyield.ledger.tables import SERVING
+from gpuyield.model.declaration import Service
+from gpuyield.model.document import canonical_bytes
+from gpuyield.model.evidence import Gap
+from gpuyield.model.objective_inputs import objective_inputs
+from gpuyield.model.services import Services, ServiceState
+from gpuyield.model.waterfall import ALLOCATED, BUSY, GpuClass
+from gpuyield.report.answer import Answer
+from gpuyield.report.screens.services import services_answer as answer_of
+from gpuyield.steps.capacity import newest, read_capacity
+from gpuyield.steps.declared_work import last_seen_ms
+from gpuyield.steps.evidence import Evidence, gather_chosen
+from gpuyield.steps.setting import chosen_window, read_setting, wall_clock_ms
+
+_OBSERVED = tuple(one for one in ALLOCATED if one is not GpuClass.UNOBSERVED)
+
+
+def services_answer(*, file: Path, ledger_root: Path, window: str | None, begin: str | None, end: str | None) -> Answer:
+    """The answer of `gpuyield services`."""
+    setting = read_setting(file, ledger_root)
+    evidence = gather_chosen(setting, chosen_window(setting, window=window, begin=begin, end=end))
+    return answer_of(services_of(evidence, now_ms=wall_clock_ms()), zone=setting.zone)
+
+
+def services_of(evidence: Evidence, *, now_ms: int) -> Services:
+    """The state of every declared service; `now_ms` is when measurements must not have expired."""
+    declared = evidence.setting.declaration.services
+    capacities = newest(read_capacity(evidence.setting.ledger))
+    rows = _rows(evidence, declared)
+    replicas, busy = _replicas(evidence), _busy(evidence)
+    states = []
+    for service in declared:
+        own = rows.get(service.name, [])
+        demand = demand_of(own, evidence.window)
+        capacity = capacities.get(service.name)
+        room, reason = headroom(
+            capacity,
+            demand,
+            name=service.name,
+            replicas=replicas.get(service.name),
+            objectives=objectives_text(service),
+            now_ms=now_ms,
+        )
+        states.append(
+            ServiceState(
+                name=service.name,
+                team=service.team,
+                objectives=tuple(kept_of(one, own, evidence.window) for one in service.objectives),
+                demand=demand,
+                capacity=capacity,
+                is_expired=capacity is not None and capacity.is_expired(now_ms),
+                replicas=replicas.get(service.name),
+                gpu_busy=busy.get(service.name),
+                headroom_rps=room,
+                reason=reason,
+            )
+        )
+    return Services(window=evidence.window, now_ms=now_ms, services=tuple(states), gaps=_gaps(evidence, states))
+
+
+def objectives_text(service: Service) -> str:
+    """The declared objectives as a measurement keeps them."""
+    return canonical_bytes({"objectives": [objective_inputs(one) for one in service.objectives]}).decode()
+
+
+def _rows(evidence: Evidence, declared: Sequence[Service]) -> Mapping[str, list[ServingRow]]:
+    """What was counted by the pods of each service."""
+    ledger = evidence.setting.ledger
+    days = [day for day in ledger.days(SERVING) if day in set(evidence.window.days())]
+    found: dict[str, list[ServingRow]] = defaultdict(list)
+    read = ledger.read(SERVING, days=days)
+    names: dict[tuple[str, str], str | None] = {}
+    columns = ("namespace", "pod", "kind", "edge_s", "from_ms", "span_ms", "value")
+    for namespace, pod, kind, edge_s, from_ms, span_ms, value in zip(
+        *(read[name].tolist() for name in columns), strict=True
+    ):
+        if (namespace, pod) not in names:
+            service = evidence.labels.service_of_pod(namespace, pod, declared)
+            names[namespace, pod] = None if service is None else service.name
+        name = names[namespace, pod]
+        if name is not None:
+            found[name].append(
+                ServingRow(kind=kind, pod=pod, edge_s=edge_s, from_ms=from_ms, span_ms=span_ms, value=value)
+            )
+    return found
+
+
+def _replicas(evidence: Evidence) -> Mapping[str, int]:
+    """Pods of each service that held GPUs when the cluster was last seen."""
+    now_ms = last_seen_ms(evidence)
+    pods: dict[str, set[tuple[str, str]]] = defaultdict(set)
+    for one in evidence.accounting.pods.holdings:
+        if is_batch(one) or not one.from_ms <= now_ms < one.to_ms:
+            continue
+        service = evidence.labels.service_of(one, evidence.setting.declaration.services)
+        if service is not None:
+            pods[service.name].add((one.namespace, one.pod))
+    return {name: len(found) for name, found in pods.items()}
+
+
+def _busy(evidence: Evidence) -> Mapping[str, float]:
+    """How busy the GPUs of each service were while it held them, of the time that was observed."""
+    services = evidence.setting.declaration.services
+    owners: dict[tuple[str, str], str] = {}
+    for one in evidence.accounting.pods.holdings:
+        service = evidence.labels.service_of(one, services)
+        if service is not None and not is_batch(one):
+            owners[one.namespace, one.owner.workload] = service.name
+    if not owners:
+        return {}
+    busy: dict[str, int] = defaultdict(int)
+    seen: dict[str, int] = defaultdict(int)
+    for row in summarise(evidence.accounting, by=("namespace", "workload")).rows:
+        name = owners.get((str(row.key["namespace"]), str(row.key["workload"])))
+        if name is not None:
+            busy[name] += row.waterfall.gpu_ms(*BUSY)
+            seen[name] += row.waterfall.gpu_ms(*_OBSERVED)
+    return {name: busy[name] / seen[name] for name in seen if seen[name]}
+
+
+def _gaps(evidence: Evidence, states: Sequence[ServiceState]) -> tuple[Gap, ...]:
+    gaps = list(evidence.lacks)
+    if any(one.whole is not None for state in states for one in state.objectives):
+        reason = (
+            "requests that a server refused or lost are in none of its histograms, so attainment is of answered ones"
+        )
+        gaps.append(Gap(reason=reason, where="services.objectives"))
+    if any(state.headroom_rps is not None for state in states):
+        reason = "whether a service is still set as it was measured is not checked"
+        gaps.append(Gap(reason=reason, where="services.headroom_rps"))
+    return tuple(gaps)
