@@ -73,6 +73,18 @@ def test_a_copy_of_the_folder_checks_a_plan_without_anything_installed(tmp_path:
     assert done.stdout.splitlines()[-1] == "accepted"
 
 
+@pytest.mark.parametrize("name", ["plan.json", "plan.inputs.json"])
+def test_a_document_or_inputs_too_large_to_be_read_are_refused_with_the_limit(name: str, tmp_path: Path) -> None:
+    path = written(tmp_path)
+    with (tmp_path / name).open("ab") as file:
+        file.truncate(257 << 20)
+
+    done = run(path, cwd=tmp_path)
+
+    assert done.returncode == 10
+    assert f"{name} is larger than 256 MiB." in done.stdout
+
+
 def test_a_false_plan_ends_with_10_and_the_reason(tmp_path: Path) -> None:
     path = written(tmp_path)
     document = json.loads(path.read_text())

@@ -7,7 +7,7 @@ from pathlib import Path
 from gpuyield.errors import DeclarationError
 from gpuyield.report.answer import Answer
 from gpuyield.report.screens.verify import verify_answer as answer_of
-from gpuyield.verify import check, compare_sources, find_inputs, passed_over, read_document
+from gpuyield.verify import check, compare_sources, find_inputs, passed_over, read_document, read_limited
 from gpuyield.verify.report import Refused
 
 
@@ -19,7 +19,7 @@ def verify_answer(
         found = read_document(document)
     except Refused as err:
         raise DeclarationError(
-            f"not a document: {err}", where=str(document), fix="Name a file that plan wrote."
+            f"not a document: {err}", where=str(document), fix="Name a document, such as plan.json."
         ) from err
     except OSError as err:
         raise DeclarationError(
@@ -33,7 +33,7 @@ def verify_answer(
             fix="Name them with --inputs FILE.",
         )
     try:
-        data = place.read_bytes()
+        data = read_limited(place)
         others = compare_sources(data, [path for path in (jobs, capacity) if path is not None])
     except OSError as err:
         raise DeclarationError(f"cannot be read: {err.strerror or err}.", where=str(err.filename)) from err

@@ -5,7 +5,7 @@ shapes of certificates: `docs/reference/certificates.md`.
 """
 
 from .check import check
-from .files import compare_sources, find_inputs, passed_over, read_document
+from .files import compare_sources, find_inputs, passed_over, read_document, read_limited
 from .report import Finding, Report
 
-__all__ = ["Finding", "Report", "check", "compare_sources", "find_inputs", "passed_over", "read_document"]
+__all__ = ["Finding", "Report", "check", "compare_sources", "find_inputs", "passed_over", "read_document", "read_limited"]

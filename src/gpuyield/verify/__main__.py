@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from .check import check
-from .files import compare_sources, find_inputs, passed_over, read_document
+from .files import compare_sources, find_inputs, passed_over, read_document, read_limited
 from .report import Finding, Refused, Report
 
 ACCEPTED, USAGE, REJECTED = 0, 2, 10
@@ -28,7 +28,7 @@ def main(arguments: list[str] | None = None) -> int:
     if path is None:
         return _usage(f"No inputs of {asked.document} found. Name them: --inputs FILE.")
     try:
-        inputs = path.read_bytes()
+        inputs = read_limited(path)
         other = compare_sources(inputs, [one for one in (asked.jobs, asked.capacity) if one]) if _asked(asked) else []
     except OSError as err:
         return _usage(f"{err.filename}: {err.strerror}.")

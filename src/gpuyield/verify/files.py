@@ -10,7 +10,9 @@ from typing import Any  # JSON has no narrower type than this.
 from .report import Refused
 from .values import decode, items, record
 
-MOST_BYTES = 1 << 30
+MOST_BYTES = 256 << 20
+"""Of a document, and of its inputs; a plan of the most jobs that are planned has less than half of it. Reading takes
+some six times as many bytes of memory."""
 
 
 def read_document(path: Path) -> dict[str, Any]:
@@ -20,9 +22,21 @@ def read_document(path: Path) -> dict[str, Any]:
         Refused: The file is no JSON object.
         OSError: The file cannot be read.
     """
-    if path.stat().st_size > MOST_BYTES:
-        raise Refused(f"{path} is larger than 1 GiB.")
-    return record(decode(path.read_bytes()), str(path))
+    return record(decode(read_limited(path)), str(path))
+
+
+def read_limited(path: Path) -> bytes:
+    """The bytes of a document, or of its inputs.
+
+    Raises:
+        Refused: There are more than `MOST_BYTES`.
+        OSError: The file cannot be read.
+    """
+    with path.open("rb") as file:
+        data = file.read(MOST_BYTES + 1)
+    if len(data) > MOST_BYTES:
+        raise Refused(f"{path} is larger than {MOST_BYTES >> 20} MiB.")
+    return data
 
 
 def find_inputs(path: Path, document: dict[str, Any], ledger: Path | None = None) -> Path | None:
@@ -35,13 +49,13 @@ def find_inputs(path: Path, document: dict[str, Any], ledger: Path | None = None
     if ledger is None or not isinstance(digest, str):
         return near
     wanted = digest.removeprefix("sha256:")
-    if near is not None and hashlib.sha256(near.read_bytes()).hexdigest() == wanted:
+    if near is not None and _sha256(near) == wanted:
         return near
     kept = ledger / "documents"
     named = sorted(kept.glob("*.inputs.json")) if kept.is_dir() else []
     likely = [one for one in named if wanted[:16] and wanted[:16] in one.name]
     for one in [*likely, *(one for one in named if one not in likely)]:
-        if hashlib.sha256(one.read_bytes()).hexdigest() == wanted:
+        if _sha256(one) == wanted:
             return one
     return near
 
@@ -57,6 +71,11 @@ def _beside(path: Path) -> Path | None:
     return near if near.is_file() else None
 
 
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def compare_sources(inputs: bytes, files: Sequence[Path]) -> list[str]:
     """For each file whose SHA-256 no listed source of the inputs has: a sentence that says so."""
     sources = record(decode(inputs), "the inputs").get("sources")
@@ -67,5 +86,5 @@ def compare_sources(inputs: bytes, files: Sequence[Path]) -> list[str]:
     return [
         f"{path} is not a source of this document: its SHA-256 is not listed in the inputs."
         for path in files
-        if hashlib.sha256(path.read_bytes()).hexdigest() not in listed
+        if _sha256(path) not in listed
     ]

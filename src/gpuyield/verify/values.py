@@ -33,7 +33,8 @@ def decode(data: bytes, *, with_floats: bool = True) -> Any:
     except RecursionError as err:
         raise Refused("It is nested too deeply.") from err
     except ValueError as err:
-        raise Refused(f"It is not JSON: {err}.") from err
+        # What Python advises against a number of thousands of digits is nothing for a reader.
+        raise Refused(f"It is not JSON: {str(err).partition(';')[0]}.") from err
 
 
 def record(value: Any, where: str) -> dict[str, Any]:
