@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 from gpuyield.measure.protocols.chat import Chat
 from gpuyield.measure.requests import RequestLine
 from gpuyield.measure.sender.limits import Job, Limits, Slice
+from gpuyield.measure.sender.messages import Rows
 from gpuyield.measure.sender.target import parse_target
-from gpuyield.measure.sender.worker import Rows
 from gpuyield.measure.sender.workers import Workers
 from gpuyield.model.measure import ResponseStatus
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gpuyield.errors import DeclarationError
-from gpuyield.measure.sender.worker import Progress
+from gpuyield.measure.sender.messages import Progress
 from gpuyield.model.measure import ResponseStatus
 
 _LOOK_BACK_S = 10.0

@@ -17,8 +17,8 @@ from gpuyield.measure.sender.abort import Aborter, Condition
 from gpuyield.measure.sender.ceiling import Cost
 from gpuyield.measure.sender.health import Vitals, judge
 from gpuyield.measure.sender.limits import Job, Limits, Slice
+from gpuyield.measure.sender.messages import COLUMNS, Progress, Rows
 from gpuyield.measure.sender.target import Target
-from gpuyield.measure.sender.worker import COLUMNS, Progress, Rows
 from gpuyield.measure.sender.workers import Workers
 from gpuyield.measure.served import Served, difference
 from gpuyield.model.measure import CODES, NANOS, SECOND_NS, Arrivals, ProbePlan, Records, ResponseStatus, Run

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection as Pipe
+from typing import cast
 
 import numpy as np
 
@@ -23,8 +24,8 @@ from gpuyield.errors import InternalError
 from gpuyield.measure.protocols.chat import Chat
 from gpuyield.measure.requests import RequestLine
 from gpuyield.measure.sender.limits import Job, Limits, Slice
+from gpuyield.measure.sender.messages import Rows
 from gpuyield.measure.sender.target import Target
-from gpuyield.measure.sender.worker import Rows
 from gpuyield.measure.sender.workers import Workers
 from gpuyield.model.measure import Records, ResponseStatus
 
@@ -124,7 +125,8 @@ class _Canned(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = transport  # type: ignore[assignment]
+        # A stream's protocol gets a stream's transport, but asyncio does not say so in its types.
+        self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
         assert self._transport is not None

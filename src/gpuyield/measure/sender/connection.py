@@ -14,6 +14,7 @@ import os
 from collections.abc import Callable
 from enum import Enum
 from time import monotonic_ns
+from typing import cast
 
 from gpuyield.measure.protocols.framing import (
     LARGEST_RESPONSE,
@@ -147,7 +148,8 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Ready to send."""
-        self.transport = transport  # type: ignore[assignment]
+        # A stream's protocol gets a stream's transport, but asyncio does not say so in its types.
+        self.transport = cast("asyncio.Transport", transport)
         self.is_open = True
         if transport.get_extra_info("sslcontext") is None:
             socket = transport.get_extra_info("socket")

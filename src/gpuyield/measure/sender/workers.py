@@ -16,7 +16,8 @@ from typing import Any, Self, TypeVar
 
 from gpuyield.errors import InternalError, SourceError
 from gpuyield.measure.sender.limits import Job, Slice
-from gpuyield.measure.sender.worker import STOP, Progress, Rows, Trouble, work
+from gpuyield.measure.sender.messages import STOP, Progress, Rows, Trouble
+from gpuyield.measure.sender.worker import work
 
 _START_S = 60.0
 _LEAD_NS = 50_000_000
