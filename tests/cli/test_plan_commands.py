@@ -98,3 +98,16 @@ def test_how_good_a_plan_is_by_its_objective_is_said(console: Console) -> None:
 
     assert "50.0 % of the weight is on time; no plan has more." in tight
     assert "All is done 1h after the start; no plan is faster." in fast
+
+
+def test_a_status_is_not_given_an_impossible_job_as_its_reason(console: Console) -> None:
+    rows = [{"id": "good", "gpus": 1, "duration_s": 60, "deadline": 3600}, {"id": "wide", "gpus": 9, "duration_s": 60}]
+    (console.folder / "wide.json").write_text(json.dumps(rows))
+
+    said = console.run("plan", "--jobs", "wide.json", *ORIGIN, "--gpus", "4").out.splitlines()
+
+    assert said[:3] == [
+        "optimal, without 1 job that can never run:",
+        "wide is impossible: it needs 9 GPUs at once, and no more than 4 last long enough.",
+        "The deadline is met.",
+    ]

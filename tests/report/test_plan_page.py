@@ -39,6 +39,7 @@ def test_the_span_that_holds_too_much_work_is_marked() -> None:
     assert "the marked span holds more work than fits" in demand.title
     assert "more GPUs needed" in str(demand.spec)
     assert page.status_word == "Not all deadlines can be met"
+    assert page.headline.startswith("Not all deadlines can be met, and that is proven; the best plan meets 2 of 3")
 
 
 def test_the_page_is_one_file_that_draws() -> None:

@@ -14,7 +14,7 @@ from gpuyield.model.job import PlanObjective, Problem, amount_at
 from gpuyield.plan.case import Case
 from gpuyield.plan.instance.board import Task
 from gpuyield.plan.instance.schedule import Schedule
-from gpuyield.plan.outlook.explain import Clock, named, things
+from gpuyield.plan.outlook.wording import Clock, named, things
 from gpuyield.plan.proof.objective import chosen_resource
 
 

@@ -11,10 +11,8 @@ from gpuyield.model.job import PlanObjective, Problem
 from gpuyield.model.plan import (
     Certificate,
     GpuNeed,
-    JobStatus,
     ObjectiveValue,
     Plan,
-    PlannedJob,
     PlanStatus,
     Proof,
     Relaxation,
@@ -24,9 +22,10 @@ from gpuyield.model.plan import (
 from gpuyield.plan.case import BOTH_CHOICES, Case, find_plan, has_choice, prove, quick_proof, rule_schedules
 from gpuyield.plan.instance.budget import Budget, never
 from gpuyield.plan.instance.completed import complete
-from gpuyield.plan.instance.profile import NEVER
+from gpuyield.plan.instance.profile import NEVER, constant
 from gpuyield.plan.instance.schedule import Manner, Merit, Placement, Schedule, ShapeChoice, meets_all, merit_of
-from gpuyield.plan.outlook.explain import Clock, explain, why_given_up, why_impossible, why_then
+from gpuyield.plan.outlook.explain import explain
+from gpuyield.plan.outlook.jobs import planned_jobs
 from gpuyield.plan.proof.impossible import chain_heads
 from gpuyield.plan.proof.objective import (
     chosen_resource,
@@ -42,6 +41,7 @@ from gpuyield.plan.proof.subsets import least_missed
 from gpuyield.plan.proof.weigh import weight_certificate
 from gpuyield.plan.relaxation.searched import relaxations
 from gpuyield.plan.search.cheapest import cheaper, cost_of, least_cost
+from gpuyield.plan.search.earlier import as_early_as_it_fits
 from gpuyield.plan.search.fewest import PLENTY, fewest, peak_of
 from gpuyield.plan.search.improve import squeaky_wheel
 from gpuyield.plan.search.large import improved, is_large
@@ -123,6 +123,7 @@ class _Maker:
             needs = self._make_best_of(known, needs)
             if known.certificate is None and is_large(self.case) and not meets_all(self.case.board, known.schedule):
                 known.certificate = unmeetable(self.case, known.schedule, self.budget)
+        known.schedule, needs = self._as_early(known.schedule, needs)
         objective = self._objective(known, needs)
         status = self._status(known, objective)
         relaxed: list[Relaxation] = []
@@ -130,7 +131,7 @@ class _Maker:
             share = self.budget.share(ADVICE_WORK)
             relaxed = relaxations(self.case, known.schedule, known.certificate, needs, share)
             self.budget.settle(share)
-        jobs = self._jobs(known.schedule)
+        jobs = planned_jobs(self._held(needs), known.schedule)
         at_once = {
             self.given.board.resources[at]: started_at_once(self.given, at) for at in self.given.board.gpu_resources()
         }
@@ -216,6 +217,21 @@ class _Maker:
         if not any(tasks[at].fixed_ms is not None and at not in hopeless for at in schedule.missing()):
             return schedule
         return complete(self.case, {at: one for at, one in enumerate(schedule.placed) if one is not None})
+
+    def _as_early(self, schedule: Schedule, needs: list[GpuNeed]) -> tuple[Schedule, list[GpuNeed]]:
+        """Nothing waits without a reason; the plan that this one starts from is left as it is."""
+        if schedule is self.start or (self.chosen is not None and needs[0].needed is None):
+            return schedule, needs
+        earlier = as_early_as_it_fits(self.case.board, self._held(needs).steps, schedule)
+        if self.chosen is not None:
+            needs = [replace(needs[0], witness=self.case.runs(earlier))]
+        return earlier, needs
+
+    def _held(self, needs: Sequence[GpuNeed]) -> Case:
+        """The case with no more of the chosen resource than the plan needs."""
+        if self.chosen is None or needs[0].needed is None:
+            return self.case
+        return self.case.with_steps(self.chosen, constant(self.case.steps[self.chosen], needs[0].needed))
 
     def _polished(self, known: _Known) -> _Known:
         """All deadlines are met: now the objective."""
@@ -375,48 +391,6 @@ class _Maker:
             return StoppedBecause.TIME
         proven = status in (PlanStatus.OPTIMAL, PlanStatus.INFEASIBLE)
         return StoppedBecause.PROVEN if proven else StoppedBecause.BUDGET
-
-    def _jobs(self, schedule: Schedule) -> tuple[PlannedJob, ...]:
-        case, clock = self.case, Clock.of(self.case, schedule)
-        hopeless = {one.task: one for one in case.impossible}
-        statuses = {
-            task.job.id: _job_status(case, schedule, task.index, task.index in hopeless) for task in case.board.tasks
-        }
-        ends: dict[int, list[int]] = {}
-        for at, one in enumerate(schedule.placed):
-            if one is not None:
-                ends.setdefault(one.end_ms, []).append(at)
-        found = []
-        for task in case.board.tasks:
-            at, status = task.index, statuses[task.job.id]
-            one = schedule.placed[at]
-            if one is None:
-                why = (
-                    why_impossible(case, hopeless[at], clock)
-                    if at in hopeless
-                    else why_given_up(case, at, statuses, clock)
-                )
-                found.append(PlannedJob(id=task.job.id, status=status, run=None, why=why))
-                continue
-            late = 0 if task.due_ms is None else max(0, one.end_ms - task.due_ms)
-            found.append(
-                PlannedJob(
-                    id=task.job.id,
-                    status=status,
-                    run=one.run(),
-                    why=why_then(case, schedule, at, clock, ends),
-                    slack_ms=None if task.deadline_ms is None else task.deadline_ms - one.end_ms,
-                    late_ms=late,
-                )
-            )
-        return tuple(sorted(found, key=lambda one: one.id))
-
-
-def _job_status(case: Case, schedule: Schedule, at: int, hopeless: bool) -> JobStatus:
-    task, one = case.board.tasks[at], schedule.placed[at]
-    if one is None:
-        return JobStatus.IMPOSSIBLE if hopeless else JobStatus.DROPPED
-    return JobStatus.LATE if task.due_ms is not None and one.end_ms > task.due_ms else JobStatus.PLANNED
 
 
 def started_at_once(case: Case, resource: int) -> int:

@@ -113,6 +113,8 @@ class _Reader:
         value = needed(listed, "slack_s", "It")
         limits = [run.job.deadline_ms] if run.job.deadline_ms is not None else [None, run.job.due_ms]
         right = {None if limit is None else limit - run.end_ms for limit in limits}
+        if run.job.started_ms is not None and run.end_ms <= 0:
+            right.add(None)  # It is over by its run time alone: nobody knows whether it still runs.
         if (None if value is None else seconds_ms(value, "slack_s")) not in right:
             raise Refused("slack_s is not the time from its end to its deadline.")
 

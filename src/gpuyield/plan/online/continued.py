@@ -14,10 +14,11 @@ from gpuyield.model.job import PlanJob, Problem
 from gpuyield.model.plan import Plan, PlannedJob, Run
 from gpuyield.plan.instance.budget import never
 from gpuyield.plan.instance.first_come import met
+from gpuyield.plan.instance.usage import profile_of
 from gpuyield.plan.make import DEFAULT_WORK, make_plan
 from gpuyield.plan.online.reasons import Reasons
 from gpuyield.plan.online.replan import replan
-from gpuyield.plan.online.standing import Standing, profile_of
+from gpuyield.plan.online.standing import Standing
 
 BEFORE_ALL_MS = -1
 """Nothing that is planned has started yet; what runs already is fixed."""

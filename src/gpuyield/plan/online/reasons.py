@@ -12,7 +12,7 @@ from gpuyield.plan.instance.profile import NEVER
 from gpuyield.plan.instance.schedule import Placement
 from gpuyield.plan.online.events import Cancelled, CapacityChanged, Event, Finished, Prolonged
 from gpuyield.plan.online.standing import Standing
-from gpuyield.plan.outlook.explain import Clock
+from gpuyield.plan.outlook.wording import Clock
 from gpuyield.units import format_duration
 
 

@@ -6,13 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import assert_never
 
-import numpy as np
-
 from gpuyield.errors import PlanError
 from gpuyield.model.job import PlanJob, Problem, Shape
 from gpuyield.model.plan import Run
 from gpuyield.plan.instance.board import Board, Mode, Steps, Task, arrange
-from gpuyield.plan.instance.profile import Profile
 from gpuyield.plan.instance.schedule import Placement
 from gpuyield.plan.online.events import Arrived, Cancelled, CapacityChanged, Event, Finished, Prolonged
 
@@ -152,31 +149,3 @@ def _longer(task: Task, placed: Mapping[str, Placement], end_ms: int) -> tuple[T
     )
     modes = tuple(mode if one.shape == mode.shape else one for one in task.modes)
     return replace(task, job=replace(task.job, shapes=shapes), modes=modes), Placement(mode, old.start_ms)
-
-
-def profile_of(steps: Sequence[Steps], placed: Iterable[Placement], from_ms: int) -> Profile:
-    """What is free from an instant on with these placements, which may hold more than exists; built in one pass."""
-    profile = Profile(steps)
-    spans: list[tuple[int, int]] = []
-    held: list[tuple[int, int, int]] = []
-    for one in placed:
-        for start_ms, end_ms in one.segments:
-            if end_ms > from_ms:
-                held += [(len(spans), resource, amount) for resource, amount in one.mode.demand]
-                spans.append((start_ms, end_ms))
-    within = np.array(spans, dtype=np.int64).reshape(-1, 2)
-    starts, ends = np.maximum(within[:, 0], from_ms), within[:, 1]
-    rows = np.array(held, dtype=np.int64).reshape(-1, 3)
-    old = np.array(profile.times, dtype=np.int64)
-    times = np.unique(np.concatenate([old, [from_ms], starts, ends]))
-    began, ended = np.searchsorted(times, starts), np.searchsorted(times, ends)
-    before = np.searchsorted(old, times, side="right") - 1
-    free = []
-    for resource, row in enumerate(profile.free):
-        mine = rows[rows[:, 1] == resource]
-        changes = np.bincount(began[mine[:, 0]], mine[:, 2], len(times)) - np.bincount(
-            ended[mine[:, 0]], mine[:, 2], len(times)
-        )
-        free.append((np.array(row, dtype=np.int64)[before] - np.cumsum(changes.astype(np.int64))).tolist())
-    profile.times, profile.free = times.tolist(), free
-    return profile

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from gpuyield.plan.instance.board import Mode
 from gpuyield.plan.instance.profile import NEVER
 from gpuyield.plan.instance.schedule import Placement, hold
-from gpuyield.plan.online.standing import Standing, profile_of
+from gpuyield.plan.instance.usage import profile_of
+from gpuyield.plan.online.standing import Standing
 
 
 class Live:

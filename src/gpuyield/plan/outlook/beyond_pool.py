@@ -13,9 +13,9 @@ from gpuyield.plan.instance.board import gpus_of
 from gpuyield.plan.kernel.search import lane_for
 from gpuyield.plan.online.durations import CAREFUL
 from gpuyield.plan.outlook.execution import late_in
-from gpuyield.plan.outlook.explain import named, plural
 from gpuyield.plan.outlook.placement import replay_on_nodes
 from gpuyield.plan.outlook.risk import chances_of_lateness
+from gpuyield.plan.outlook.wording import named, plural
 from gpuyield.units import HOUR_MS
 
 NEGLIGIBLE = 0.05

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from itertools import pairwise
-from zoneinfo import ZoneInfo
 
 from gpuyield.model.plan import (
     AddGpus,
@@ -19,11 +15,13 @@ from gpuyield.model.plan import (
     Relaxation,
 )
 from gpuyield.plan.case import Case
-from gpuyield.plan.instance.board import Task, is_gpu
+from gpuyield.plan.instance.board import is_gpu
 from gpuyield.plan.instance.quota import said_as
-from gpuyield.plan.instance.schedule import Placement, Schedule
-from gpuyield.plan.proof.impossible import Impossible, Reason
-from gpuyield.units import DAY_MS, HOUR_MS, format_duration
+from gpuyield.plan.instance.schedule import Schedule
+from gpuyield.plan.outlook.why import is_over, why_impossible
+from gpuyield.plan.outlook.wording import Clock, named, plural, things
+from gpuyield.units import HOUR_MS, format_duration
+
 
 def explain(
     case: Case,
@@ -47,6 +45,7 @@ def explain(
     if status in (PlanStatus.OPTIMAL, PlanStatus.FEASIBLE):
         said.append(_all_met(case))
     said.extend(_needs(case, needs, at_once))
+    said.extend(_over(case, schedule))
     given_up = sorted(name for name, one in statuses.items() if one is JobStatus.DROPPED)
     if given_up:
         said.append(f"The best plan found gives up {plural(len(given_up), 'job')}: {named(given_up)}.")
@@ -57,12 +56,26 @@ def explain(
     return tuple(said)
 
 
+def _over(case: Case, schedule: Schedule) -> list[str]:
+    """Started jobs that are over by their run time alone."""
+    pairs = zip(case.board.tasks, schedule.placed, strict=True)
+    over = sorted(task.job.id for task, one in pairs if one is not None and is_over(task, one))
+    if not over:
+        return []
+    if len(over) == 1:
+        told = f"{over[0]} has by its run time ended before the plan starts, and holds nothing in it"
+        return [f"{told}: leave it out or, if it still runs, give it a longer run time."]
+    told = f"{named(over)} have by their run times ended before the plan starts, and hold nothing in it"
+    return [f"{told}: leave them out, and give those that still run a longer run time."]
+
+
 def _all_met(case: Case) -> str:
     hard = sum(1 for task in case.board.tasks if task.deadline_ms is not None)
     if not case.board.tasks:
         return "There are no jobs to plan."
     if not hard:
-        return "No job has a deadline; the plan says when each one runs."
+        each = "each of the others" if case.impossible else "each one"
+        return f"No job has a deadline; the plan says when {each} runs."
     if hard == 1:
         return "The deadline is met."
     return "Both deadlines are met." if hard == 2 else f"All {plural(hard, 'deadline')} are met."
@@ -147,13 +160,16 @@ def _hours(gpu_ms: int, resource: str) -> str:
 
 def _needs(case: Case, needs: Sequence[GpuNeed], at_once: Mapping[str, int]) -> list[str]:
     """The fewest of each resource, said of it alone: where jobs may choose, the fewest of two need not do together."""
+    timed = any(task.deadline_ms is not None for task in case.board.tasks)
+    aim = "for all deadlines" if timed else "to run every job, none of which has a deadline"
     said = []
     given = "With all else as it is, " if case.board.named > 1 else ""
     for need in needs:
         if need.needed is None:
             continue
-        amount = things(need.needed, need.resource)
-        start = f"{given}{amount} suffice{'s' if need.needed == 1 else ''} for all deadlines{_how_sure(need)}"
+        sure = _how_sure(need) if timed or need.lower_bound else ""
+        suffice = f"{things(need.needed, need.resource)} suffice{'s' if need.needed == 1 else ''}"
+        start = f"{given}{suffice} {aim}{sure}"
         peak = at_once.get(need.resource)
         said.append(f"{start}; starting everything at once would take {peak}." if peak is not None else f"{start}.")
     return said

@@ -35,7 +35,7 @@ def plan_answer(
     `after_services`: the GPUs that exist for it are those that services leave.
     """
     explanation = [str(line) for line in plan.get("explanation") or ()]
-    first = f"{plan['status']}: {explanation[0]}" if explanation else f"{plan['status']}."
+    first = _status_words(plan, explanation)
     where = f" {path}" if path else ""
     jobs = list(plan["jobs"])
     lines = [f"gap: {gap.where}: {gap.reason}" for gap in gaps]
@@ -51,7 +51,7 @@ def plan_answer(
         steps.append(Next(command=f"{again} --out plan.json", why="keep it, so that verify and explain find it"))
     return Answer(
         document=plan,
-        headline=(first, *explanation[1:], *_objective_words(plan)),
+        headline=(*first, *_objective_words(plan)),
         tables=tuple(
             table
             for table in (
@@ -68,6 +68,17 @@ def plan_answer(
         next=tuple(steps),
         exit_code=exit_code,
     )
+
+
+def _status_words(plan: Document, explanation: Sequence[str]) -> list[str]:
+    """The status with its reason; where all is met that can be, impossible jobs are no reason for it."""
+    status = str(plan["status"])
+    impossible = statuses(plan["jobs"]).get("impossible", 0)
+    if impossible and status in ("optimal", "feasible"):
+        return [f"{status}, without {count(impossible, 'job')} that can never run:", *explanation]
+    if not explanation:
+        return [f"{status}."]
+    return [f"{status}: {explanation[0]}", *explanation[1:]]
 
 
 def _objective_words(plan: Document) -> list[str]:

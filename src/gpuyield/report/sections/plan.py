@@ -207,10 +207,15 @@ def _finding(plan: Document, at_once: Sequence[Bar]) -> str:
     available = sum(int(one["available"]) for one in gpus.values() if one.get("available") is not None)
     started = peaks(at_once)
     if plan["status"] == "infeasible":
-        return f"{len(with_deadline) - met} of {count(len(with_deadline), 'deadline')} cannot be met: that is proven"
+        if met == len(with_deadline):
+            return "Jobs that are never moved do not all have room: that is proven"
+        every = "The deadline cannot be met" if len(with_deadline) == 1 else "Not all deadlines can be met"
+        return f"{every}, and that is proven; the best plan meets {met} of {len(with_deadline)}"
     if plan["status"] == "unknown":
         return f"{met} of {count(len(with_deadline), 'deadline')} met by the best plan found; no proof either way"
-    words = "All deadlines are met" if with_deadline else f"All {count(len(jobs), 'job')} run"
+    run = sum(1 for job in jobs if job.get("segments"))
+    every = f"All {count(run, 'job')}" if run == len(jobs) else f"{run} of {count(len(jobs), 'job')}"
+    words = "All deadlines are met" if with_deadline else f"{every} run"
     if started > available:
         return f"{words} on {count(available, 'GPU')}; starting all at once would take {started}"
     return f"{words} on {count(available, 'GPU')}"
