@@ -8,10 +8,10 @@ from decimal import Decimal
 
 import pytest
 
-from gpuyield.account.served import BIN_MS, REQUESTS, ServingRow, demand_of, headroom, kept_of
+from gpuyield.account.served import BIN_MS, REQUESTS, ServingRow, demand_of, headroom, kept_of, to_spare
 from gpuyield.model.declaration import Metric, Objective
 from gpuyield.model.service_capacity import Provenance, ServiceCapacity
-from gpuyield.model.services import Demand
+from gpuyield.model.services import Demand, ServiceState
 from gpuyield.units import HOUR_MS, Window
 
 _NOW_MS = 1_000_000
@@ -117,3 +117,28 @@ def test_what_no_histogram_tells_is_unknown() -> None:
     answered = Objective(name="answered", metric=Metric.ERROR, share=Decimal("0.999"))
 
     assert kept_of(answered, [], Window(0, HOUR_MS)).whole is None
+
+
+@pytest.mark.parametrize(
+    ("peak", "replicas", "redundancy", "spare"),
+    [(9.0, 2, 0, 0), (6.0, 2, 0, 1), (6.0, 2, 1, 0), (0.1, 5, 0, 4), (0.0, 1, 0, 0), (20.0, 2, 0, 0)],
+)
+def test_replicas_that_demand_and_redundancy_do_not_need_can_be_given_back(
+    peak: float, replicas: int, redundancy: int, spare: int
+) -> None:
+    demand = Demand(peak_rps=peak, most_rps=peak, bins=100, of=288)
+    state = ServiceState(
+        name="chat",
+        team=None,
+        objectives=(),
+        demand=demand,
+        capacity=_CAPACITY,
+        is_expired=False,
+        replicas=replicas,
+        gpu_busy=None,
+        headroom_rps=room(demand=demand, replicas=replicas)[0],
+        reason="",
+    )
+
+    assert to_spare(state, redundancy) == spare
+    assert to_spare(replace(state, headroom_rps=None), redundancy) is None

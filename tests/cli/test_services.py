@@ -17,7 +17,7 @@ from gpuyield.ledger import Ledger
 from gpuyield.steps.capacity import capacity_of, record_capacity
 from gpuyield.steps.services import objectives_text
 from gpuyield.units import DAY_MS, MINUTE_MS, parse_instant
-from report.measured_sample import measured
+from report.measured_sample import measured as measured_document
 
 _START_MS = parse_instant("2026-11-10T00:00:00Z")
 _TIMES = range(_START_MS, _START_MS + DAY_MS, MINUTE_MS)
@@ -87,7 +87,7 @@ def declare(folder: Path, url: str) -> None:
 
 def remember(folder: Path, *, replicas: int | None = 1, expires: str = "2999-01-01T00:00:00Z") -> None:
     """A measurement of the service against its declared objectives: 12.4 a second are certified."""
-    document = measured(service="chat")
+    document = measured_document(service="chat")
     document["result"] |= {"replicas": replicas, "expires_at": expires}
     (service,) = load_declaration(folder / "gpuyield.yaml").services
     evidence = capacity_of(document, {"objectives": []})
@@ -166,3 +166,19 @@ def test_collecting_again_changes_nothing(command: Command, tmp_path: Path) -> N
         assert command("collect", "--from", "2026-11-10", "--to", "2026-11-11", "--quiet").code == 0
 
     assert ledger.digest() == digest
+
+
+@pytest.mark.parametrize(
+    ("replicas", "expires", "measured"),
+    [(1, "2999-01-01T00:00:00Z", True), (None, "2999-01-01T00:00:00Z", False), (1, "2026-11-10T12:00:00Z", False)],
+)
+def test_decide_rests_on_a_measurement_that_still_counts_and_on_no_other(
+    command: Command, tmp_path: Path, replicas: int | None, expires: str, measured: bool
+) -> None:
+    remember(tmp_path, replicas=replicas, expires=expires)
+
+    done = command("decide", "-o", "json")
+
+    assert done.document["scope"]["services"] == ("measured" if measured else "held_at_observed")
+    said = " ".join(gap["reason"] for gap in done.document["gaps"])
+    assert ("Not measured: chat" in said) is not measured

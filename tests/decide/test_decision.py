@@ -140,6 +140,20 @@ def test_several_services_are_one_reason() -> None:
     assert decision.reasons == ("services b and a hold 10 of the same GPUs and have not been measured",)
 
 
+def test_a_service_with_replicas_to_spare_is_to_give_them_back_before_anything_is_bought() -> None:
+    chat = ServiceHolding(name="chat", gpus={"gpu": 12}, has_objective=True, spare_replicas=2)
+
+    decision = decide(inputs(four(THREE), prices=H100, services=(chat,)))
+
+    assert decision.status is DecisionStatus.UNKNOWN
+    assert "needs 2 replicas fewer by certified rate and demand" in decision.headline
+    assert decision.next_experiment is not None
+    assert decision.next_experiment.sentence == (
+        "Run chat with 2 replicas fewer: certified rate and demand need no more."
+    )
+    assert any("replicas that certified rate and demand do not need: 2." in gap.reason for gap in decision.gaps)
+
+
 def test_a_job_that_would_run_on_either_of_two_flavors_names_no_flavor_that_must_be_bought() -> None:
     shapes = tuple(Shape(flavor=one, demand={f"gpu/{one}": 4}, duration_ms=TWO) for one in ("a100", "h100"))
     wide = PlanJob(id="wide", shapes=shapes, deadline_ms=FOUR)

@@ -10,7 +10,7 @@ from decimal import Decimal
 
 from gpuyield.model.declaration import Metric, Objective
 from gpuyield.model.service_capacity import ServiceCapacity
-from gpuyield.model.services import Attained, Demand, ObjectiveKept
+from gpuyield.model.services import Attained, Demand, ObjectiveKept, ServiceState
 from gpuyield.units import HOUR_MS, MINUTE_MS, Window
 
 BIN_MS = 5 * MINUTE_MS
@@ -105,6 +105,18 @@ def headroom(
     if demand is None:
         return None, "its demand is not known: no requests of its servers were collected"
     return float(each * replicas - Decimal(repr(demand.peak_rps))), ""
+
+
+def to_spare(state: ServiceState, redundancy: int) -> int | None:
+    """Replicas that neither demand nor the declared redundancy needs; None where the headroom is not known.
+
+    At least one replica stays.
+    """
+    each = None if state.capacity is None else state.capacity.certified_rps_per_replica
+    if state.headroom_rps is None or not each or state.replicas is None:
+        return None
+    free = math.floor(state.headroom_rps / float(each) + 1e-9)
+    return max(0, min(free - redundancy, state.replicas - 1))
 
 
 def _attained(counts: dict[float, float], limit_s: float) -> Attained:

@@ -80,7 +80,11 @@ def _gaps(case: Case) -> list[Gap]:
         ]
     if inputs.coverage is None:
         gaps.append(Gap(reason="How much GPU time is under an objective or a deadline is not known.", where="coverage"))
-    unmeasured = [one.name for one in inputs.services if not one.measured]
+    for one in inputs.services:
+        if one.spare_replicas:
+            reason = f"{one.name} has replicas that certified rate and demand do not need: {one.spare_replicas}."
+            gaps.append(Gap(reason=f"{reason} It is held at the GPUs it has today.", where="services"))
+    unmeasured = [one.name for one in inputs.services if not one.measured and not one.spare_replicas]
     if unmeasured:
         reason = f"Not measured: {', '.join(sorted(unmeasured))}. They are held at the GPUs they have today."
         gaps.append(Gap(reason=reason, where="services"))

@@ -45,6 +45,7 @@ def decision_inputs(decision: Decision) -> dict[str, Any]:
                 "gpus": dict(one.gpus),
                 "measured": one.measured,
                 "has_objective": one.has_objective,
+                "spare_replicas": one.spare_replicas,
             }
             for one in inputs.services
         ],

@@ -36,6 +36,12 @@ def next_experiment(case: Case) -> Experiment | None:
     if case.blocking:
         resource = case.shortage.resource if case.shortage else ""
         most = max(case.blocking, key=lambda one: (one.gpus.get(resource, 0), one.name))
+        if most.spare_replicas:
+            replicas = counted(most.spare_replicas, "replica")
+            return Experiment(
+                sentence=f"Run {most.name} with {replicas} fewer: certified rate and demand need no more.",
+                command="gpuyield services",
+            )
         return Experiment(
             sentence=f"Measure {most.name}: it holds {most.gpus.get(resource, 0)} of the GPUs that are short.",
             command=f"gpuyield measure --service {most.name}",

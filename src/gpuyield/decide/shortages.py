@@ -110,6 +110,16 @@ def _proven(
     return Proven(shortage=shortage, doubts=_doubts(inputs, rests_on, blocking), blocking=blocking)
 
 
+def _why_blocking(blocking: Sequence[ServiceHolding]) -> str:
+    """What keeps a purchase from resting on these services."""
+    one = len(blocking) == 1
+    if all(service.spare_replicas for service in blocking):
+        count = sum(service.spare_replicas for service in blocking)
+        replicas = "1 replica" if count == 1 else f"{count} replicas"
+        return f"need{'s' if one else ''} {replicas} fewer by certified rate and demand"
+    return f"{'has' if one else 'have'} not been measured"
+
+
 def _certificate(plan: Plan, resource: str) -> Certificate:
     """The certificate that speaks of this resource; an empty one where none does."""
     if plan.certificate is not None and plan.certificate.get("resource") == resource:
@@ -148,8 +158,6 @@ def _doubts(inputs: DecideInputs, rests_on: Sequence[str], blocking: Sequence[Se
         held = {one.name: sum(one.gpus.get(resource, 0) for resource in set(rests_on)) for one in blocking}
         names = named(sorted(held, key=lambda name: (-held[name], name)))
         number = sum(held.values())
-        if len(blocking) == 1:
-            doubts.append(f"service {names} holds {number} of the same GPUs and has not been measured")
-        else:
-            doubts.append(f"services {names} hold {number} of the same GPUs and have not been measured")
+        who = f"service {names} holds" if len(blocking) == 1 else f"services {names} hold"
+        doubts.append(f"{who} {number} of the same GPUs and {_why_blocking(blocking)}")
     return tuple(doubts)

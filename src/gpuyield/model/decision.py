@@ -58,12 +58,17 @@ class LeverKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceHolding:
-    """A service and the GPUs it holds by resource; `measured`: its capacity is certified and not stale."""
+    """A service and the GPUs it holds by resource.
+
+    `measured`: its capacity is certified and not stale, and its demand needs every replica. `spare_replicas` are those
+    that certified rate and demand do not need (0 where that is not known): then it could give GPUs back.
+    """
 
     name: str
     gpus: Mapping[str, int]
     measured: bool = False
     has_objective: bool = False
+    spare_replicas: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ from typing import Any  # Documents are JSON.
 
 from gpuyield.account.jobs import is_batch, resource_of
 from gpuyield.account.pods import Holding
+from gpuyield.account.served import to_spare
 from gpuyield.decide.decide import decide
 from gpuyield.decide.document import decision_document, decision_inputs
 from gpuyield.errors import DeclarationError
@@ -27,6 +28,7 @@ from gpuyield.steps.documents import keep
 from gpuyield.steps.evidence import Evidence, gather_chosen
 from gpuyield.steps.observed import NOTHING_OBSERVED, OBSERVED_MS, observed_rows
 from gpuyield.steps.plan import deadline, read_named_problem
+from gpuyield.steps.services import services_of
 from gpuyield.steps.setting import chosen_window, read_declaration, read_setting, was_collected
 from gpuyield.units import DAY_MS, Window, parse_duration, parse_zone
 
@@ -160,8 +162,14 @@ def reclaimable(evidence: Evidence, holders: tuple[Holder, ...]) -> dict[str, in
 
 
 def services(evidence: Evidence) -> tuple[ServiceHolding, ...]:
-    """Declared services and the GPUs they hold now; other work that is no batch job under its own name."""
+    """Declared services and the GPUs they hold now; other work that is no batch job under its own name.
+
+    A service is measured when its certified rate, its demand and its replicas are known at the end of the window, and
+    none of the replicas could be given back.
+    """
     now_ms = last_seen_ms(evidence)
+    states = {one.name: one for one in services_of(evidence, now_ms=evidence.window.to_ms).services}
+    spares = {one.name: one.spare_replicas for one in evidence.setting.declaration.services}
     gpus: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     declared = {one.name: one for one in evidence.setting.declaration.services}
     for holding in _service_holdings(evidence):
@@ -174,6 +182,8 @@ def services(evidence: Evidence) -> tuple[ServiceHolding, ...]:
             name=name,
             gpus=dict(held),
             has_objective=name in declared and bool(declared[name].objectives),
+            measured=name in states and to_spare(states[name], spares[name]) == 0,
+            spare_replicas=(to_spare(states[name], spares[name]) or 0) if name in states else 0,
         )
         for name, held in sorted(gpus.items())
     )
