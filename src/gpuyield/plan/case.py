@@ -116,6 +116,11 @@ class Case:
         tasks = tuple(replace(task, modes=kept) for task, kept in zip(self.board.tasks, modes, strict=True))
         return Case._on(self.problem, replace(self.board, tasks=tasks))
 
+    def in_one_piece(self) -> Case:
+        """The same where no job may be paused."""
+        tasks = tuple(replace(task, job=replace(task.job, restart_ms=None)) for task in self.board.tasks)
+        return Case._on(self.problem, replace(self.board, tasks=tasks))
+
     def without_deadlines(self, names: Iterable[str]) -> Case:
         """The same where these jobs may end whenever they do."""
         loose = set(names)
@@ -221,10 +226,14 @@ def find_plan(
     tasks = bound_tasks(case.board, case.windows)
     paused = any(case.board.tasks[at].job.restart_ms is not None for at in tasks)
     found = _settled_or_learned(case, tasks, budget, work, hint, most, paused=paused)
-    if paused and found.schedule is None and found.certificate is None:
-        proof = cut_certificate(case.board, case.steps, case.windows, budget)
-        if proof is not None:
-            return Finding(None, none_exists=True, certificate=proof)
+    if not paused or found.schedule is not None or found.certificate is not None:
+        return found
+    proof = cut_certificate(case.board, case.steps, case.windows, budget)
+    if proof is not None:
+        return Finding(None, none_exists=True, certificate=proof)
+    if SETTLED_TASKS < len(tasks) <= most:
+        whole = _learned(case.in_one_piece(), tasks, budget, work, hint)
+        found = found if whole.schedule is None else whole
     return found
 
 
