@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import pty
+import re
 import subprocess
 import sys
+import termios
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,6 +48,28 @@ class Console:
             check=False,
         )
         return Done(code=done.returncode, out=done.stdout, err=done.stderr)
+
+    def on_screen(self, *arguments: str, columns: int) -> str:
+        """What a command writes to a terminal of so many columns, without its signs for bold."""
+        ours, theirs = pty.openpty()
+        termios.tcsetwinsize(theirs, (50, columns))
+        environment = {name: value for name, value in _environment({"TERM": "xterm"}).items() if name != "COLUMNS"}
+        with subprocess.Popen(
+            [sys.executable, "-m", "gpuyield", *arguments],
+            cwd=self.folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=theirs,
+            stderr=subprocess.DEVNULL,
+        ):
+            os.close(theirs)
+            shown = b""
+            # A terminal whose last writer has gone ends with an error.
+            with contextlib.suppress(OSError):
+                while part := os.read(ours, 65_536):
+                    shown += part
+        os.close(ours)
+        return re.sub(r"\x1b\[[0-9;]*m", "", shown.decode()).replace("\r", "")
 
 
 def _environment(more: dict[str, str]) -> dict[str, str]:

@@ -106,6 +106,18 @@ def test_a_screen_ends_with_the_next_command(made: tuple[Console, Done]) -> None
         assert screen.err == ""
 
 
+def test_a_narrow_terminal_shows_every_name_and_number_of_a_wide_one(made: tuple[Console, Done]) -> None:
+    for command in (("account", "--by", "team"), ("cost",)):
+        piped = on_demo(made, *command).out
+        table = piped.split("\n\n")[1].splitlines()[1:]
+
+        screen = made[0].on_screen(*command, "-f", "demo/gpuyield.yaml", columns=70)
+
+        words = re.split(r"[\s:]+", screen)
+        assert len(table) > 3
+        assert [word for line in table for word in line.split() if word not in words] == []
+
+
 def test_the_account_of_teams_sums_to_the_cluster_in_json_and_csv(made: tuple[Console, Done]) -> None:
     document = on_demo(made, "account", "--by", "team", "-o", "json").document
     rows = list(csv.DictReader(io.StringIO(on_demo(made, "account", "--by", "team", "-o", "csv").out)))

@@ -10,7 +10,16 @@ from gpuyield.cli.options import Output
 from gpuyield.cli.streams import err, out
 from gpuyield.errors import Mistake
 from gpuyield.report.answer import Answer, Next
-from gpuyield.report.tables import Table, csv_text, markdown_table, markdown_text, plain_columns, printable
+from gpuyield.report.fitted import fitted
+from gpuyield.report.tables import (
+    Table,
+    csv_text,
+    markdown_table,
+    markdown_text,
+    plain_columns,
+    printable,
+    width_of,
+)
 
 ERROR_SCHEMA = "gpuyield/error/v1alpha1"
 
@@ -88,7 +97,7 @@ def _screen(answer: Answer, *, quiet: bool) -> None:
     for table in answer.tables:
         out()
         if rich:
-            _rich_table(table)
+            _fitted_table(table)
         else:
             out(plain_columns(table))
     if answer.remarks:
@@ -110,30 +119,20 @@ def _next_lines(steps: Sequence[Next]) -> list[str]:
     return lines
 
 
-def _rich_table(table: Table) -> None:
-    from rich.box import SIMPLE_HEAD
+def _fitted_table(table: Table) -> None:
     from rich.console import Console
-    from rich.table import Table as RichTable
     from rich.text import Text
 
-    drawn = RichTable(
-        title=Text(table.title, style="bold") if table.title else None,
-        title_justify="left",
-        box=SIMPLE_HEAD,
-        show_edge=False,
-        padding=(0, 1),
-    )
-    for column in table.columns:
-        drawn.add_column(
-            Text(column.title),
-            justify="right" if column.is_number else "left",
-            # A heading is never broken within a word, a number never at all.
-            min_width=max((len(word) for word in column.title.split()), default=0),
-            no_wrap=column.is_number,
-            overflow="fold",
-        )
-    for at, row in enumerate(table.texts()):
-        last = table.total is not None and at == len(table.rows)
-        cells = [Text(("  " * table.depth(at)) + row[0]), *(Text(cell) for cell in row[1:])]
-        drawn.add_row(*cells, style="bold" if last else None)
-    Console().print(drawn)
+    console = Console()
+    lines = fitted(table, console.width)
+
+    def bold(line: str) -> None:
+        console.print(Text(line, style="bold"), soft_wrap=True)
+
+    for line in ([table.title] if table.title else []) + list(lines.heads):
+        bold(line)
+    out("\N{BOX DRAWINGS LIGHT HORIZONTAL}" * max(width_of(line) for line in (*lines.heads, *lines.rows, *lines.total)))
+    for line in lines.rows:
+        out(line)
+    for line in lines.total:
+        bold(line)

@@ -162,7 +162,7 @@ def plain_columns(table: Table) -> str:
     texts = table.texts()
     heads = [column.title for column in table.columns]
     rows = [[("  " * table.depth(at)) + row[0], *row[1:]] for at, row in enumerate(texts)]
-    widths = [max(_width(row[at]) for row in [heads, *rows]) for at in range(len(heads))]
+    widths = [max(width_of(row[at]) for row in [heads, *rows]) for at in range(len(heads))]
     lines = [_plain_line(heads, widths, table.columns), *(_plain_line(row, widths, table.columns) for row in rows)]
     return "\n".join([table.title, *(f"  {line}" for line in lines)]) if table.title else "\n".join(lines)
 
@@ -170,12 +170,13 @@ def plain_columns(table: Table) -> str:
 def _plain_line(cells: Sequence[str], widths: Sequence[int], columns: Sequence[Column]) -> str:
     padded = []
     for cell, width, column in zip(cells, widths, columns, strict=True):
-        space = " " * (width - _width(cell))
+        space = " " * (width - width_of(cell))
         padded.append(space + cell if column.is_number else cell + space)
     return "   ".join(padded).rstrip()
 
 
-def _width(text: str) -> int:
+def width_of(text: str) -> int:
+    """Columns that a text takes on a screen."""
     return sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in text)
 
 
