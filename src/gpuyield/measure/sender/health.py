@@ -16,11 +16,15 @@ _LARGEST_THROTTLED_SHARE = 0.01
 _WHAT_TO_DO = (
     "Give the sender more CPU (a whole core, no CPU limit), run it away from the server, or measure at a lower rate."
 )
+_SAME_CLOCK = "Keep the clocks of the nodes in step (chrony, NTP), or send from fewer nodes."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vitals:
-    """What the workers saw during a run. `waited_s`: ready to run without a processor (None: the system won't say)."""
+    """What the workers saw during a run. `waited_s`: ready to run without a processor (None: the system won't say).
+
+    `apart` says that senders that share a run may not have sent together; empty where they did.
+    """
 
     lags_ns: NANOS
     loop_lags_ns: NANOS
@@ -29,6 +33,7 @@ class Vitals:
     duration_s: float
     shortage: str
     lost_worker: bool = False
+    apart: str = ""
 
 
 def judge(vitals: Vitals, *, ceiling_share: float | None, lag_limit_s: float) -> SenderHealth:
@@ -54,14 +59,18 @@ def judge(vitals: Vitals, *, ceiling_share: float | None, lag_limit_s: float) ->
         wrong.append(f"the rate is {ceiling_share:.0%} of what the sender can do at all")
     if wrong and vitals.waited_s is not None and vitals.waited_s > 0.1 * vitals.duration_s:
         wrong.append(f"it was ready but without a CPU for {vitals.waited_s:.1f} s of {vitals.duration_s:.1f} s")
-    fix = "Raise the limit of open files (ulimit -n)." if vitals.shortage else _WHAT_TO_DO
+    if vitals.apart:
+        why = f"The senders did not send together: {'; '.join([vitals.apart, *wrong])}. {_SAME_CLOCK}"
+    else:
+        fix = "Raise the limit of open files (ulimit -n)." if vitals.shortage else _WHAT_TO_DO
+        why = f"The sender was too slow: {'; '.join(wrong)}. {fix}" if wrong else ""
     return SenderHealth(
         lag_p99_s=lag_s,
         loop_lag_p99_s=loop_lag_s,
         throttled_s=vitals.throttled_s,
         ceiling_share=ceiling_share,
-        valid=not wrong,
-        why=f"The sender was too slow: {'; '.join(wrong)}. {fix}" if wrong else "",
+        valid=not why,
+        why=why,
     )
 
 

@@ -94,12 +94,19 @@ class Workers:
         within_s = self._job.limits.connect_s * 10 + _START_S
         return sum(self._answer(worker, int, within_s=within_s) for worker in self._workers)
 
-    def run(self, parts: Sequence[Slice], watch: Watch) -> Sent:
+    def run(self, parts: Sequence[Slice], watch: Watch, *, start_ns: int | None = None) -> Sent:
         """Send one slice on each worker, all from the same instant; stop at once when `watch` says so, or on Ctrl-C.
 
-        `Slice.start_ns` is set here.
+        `Slice.start_ns` is set here: to `start_ns`, else to a moment from now.
+
+        Raises:
+            SourceError: That instant is over.
         """
-        start_ns = time.monotonic_ns() + _LEAD_NS
+        earliest_ns = time.monotonic_ns() + _LEAD_NS
+        if start_ns is not None and start_ns < earliest_ns:
+            late_s = (earliest_ns - start_ns) / 1e9
+            raise SourceError(f"ready {late_s:.1f} s too late to send.", where=self._job.target.url, fix="Start later.")
+        start_ns = earliest_ns if start_ns is None else start_ns
         for worker, part in zip(self._workers, parts, strict=True):
             worker.pipe.send(part.starting(start_ns))
         rows: list[Rows | None] = [None] * self._number

@@ -1,0 +1,127 @@
+"""The options of gpuyield measure beyond one machine: a round as a Job, its records merged, and a shard in a pod."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Group, Parameter
+
+from gpuyield.cli.options import Common, Whole
+from gpuyield.report.answer import Answer
+
+if TYPE_CHECKING:
+    from gpuyield.steps.measure_asked import Question
+
+_GROUP = Group("In a cluster", sort_key=50)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """Where several pods send one probe."""
+
+    in_cluster: Annotated[bool, Parameter(group=_GROUP, negative="")] = False
+    """Make the next probe of the search an Indexed Job: written, and given to the cluster with --apply only."""
+
+    image: Annotated[str | None, Parameter(group=_GROUP)] = None
+    """Image that holds this version of gpuyield."""
+
+    namespace: Annotated[str, Parameter(group=_GROUP)] = "default"
+    """Namespace of the Job."""
+
+    claim: Annotated[str | None, Parameter(group=_GROUP)] = None
+    """PersistentVolumeClaim for the records, to which all pods may write."""
+
+    shards: Annotated[Whole, Parameter(group=_GROUP)] = 2
+    """Pods that share the load; each has as many cores as --workers says."""
+
+    start_in: Annotated[str, Parameter(group=_GROUP)] = "3m"
+    """How long after now all of them begin, at one instant."""
+
+    requests_map: Annotated[str | None, Parameter(group=_GROUP)] = None
+    """ConfigMap with the file of --requests as requests.jsonl."""
+
+    token_secret: Annotated[str | None, Parameter(group=_GROUP)] = None
+    """Secret with a bearer token as token."""
+
+    merge: Annotated[Path | None, Parameter(group=_GROUP)] = None
+    """Folder with the records of a round, to take as one probe."""
+
+    shard: Annotated[Path | None, Parameter(group=_GROUP)] = None
+    """Send one part of this round, as a pod does; JOB_COMPLETION_INDEX says which."""
+
+    records: Annotated[Path, Parameter(group=_GROUP)] = Path("/records")
+    """Folder in which the shards of a round meet and leave their records."""
+
+
+BY_ITSELF = Cluster()
+
+
+def answer_beyond(
+    cluster: Cluster, question: Question, common: Common, *, apply: bool, gate: bool, out: Path | None
+) -> Answer | None:
+    """The answer where several senders are meant; None where this process sends alone.
+
+    Raises:
+        DeclarationError: Options that do not go together, and mistakes of any of them.
+    """
+    from gpuyield.cli.progress import say
+    from gpuyield.errors import DeclarationError
+
+    chosen = [
+        name
+        for name, one in (
+            ("--in-cluster", cluster.in_cluster or None),
+            ("--merge", cluster.merge),
+            ("--shard", cluster.shard),
+        )
+        if one is not None
+    ]
+    if len(chosen) > 1:
+        raise DeclarationError(f"{' and '.join(chosen)} are there together.", where=chosen[0], fix="Write one of them.")
+    if not chosen:
+        return None
+    if cluster.shard is not None:
+        from gpuyield.steps.measure_shard import Duty, run_shard
+
+        duty = Duty(
+            round_file=cluster.shard,
+            records=cluster.records,
+            requests=question.requests,
+            token_file=question.token_file,
+            ca_file=question.ca_file,
+            key=os.environ.get("GPUYIELD_API_KEY"),
+        )
+        return run_shard(duty, apply=apply, say=lambda line: say(common, line))
+    from gpuyield.steps.measure import same_question
+    from gpuyield.steps.measure_cluster import ClusterOptions, merge, next_round
+    from gpuyield.steps.setting import read_declaration
+
+    declared = read_declaration(common.file, required=question.service is not None)
+    folder = common.ledger_root / "measure"
+    if cluster.merge is not None:
+        return merge(
+            question,
+            declared,
+            cluster.merge,
+            folder=folder,
+            gate=gate,
+            ledger_root=common.ledger_root,
+            out=out,
+            say=lambda line: say(common, line),
+            again=same_question(question),
+        )
+    options = ClusterOptions(
+        image=cluster.image,
+        namespace=cluster.namespace,
+        claim=cluster.claim,
+        shards=cluster.shards,
+        start_in=cluster.start_in,
+        requests_map=cluster.requests_map,
+        token_secret=cluster.token_secret,
+        out=out,
+    )
+    return next_round(question, declared, options, folder=folder, apply=apply, again=same_question(question))
