@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from gpuyield.declare.yaml_file import load_declaration
 from gpuyield.demo.api import serving
 from gpuyield.demo.exposition import Series
 from gpuyield.ledger import Ledger
-from gpuyield.steps.capacity import capacity_of, record_capacity
+from gpuyield.steps.capacity import capacity_of, read_capacity, record_capacity
 from gpuyield.steps.services import objectives_text
 from gpuyield.units import DAY_MS, MINUTE_MS, parse_instant
 from report.measured_sample import measured as measured_document
@@ -182,3 +183,22 @@ def test_decide_rests_on_a_measurement_that_still_counts_and_on_no_other(
     assert done.document["scope"]["services"] == ("measured" if measured else "held_at_observed")
     said = " ".join(gap["reason"] for gap in done.document["gaps"])
     assert ("Not measured: chat" in said) is not measured
+
+
+def test_the_report_shows_services_with_their_curve_and_their_age(command: Command, tmp_path: Path) -> None:
+    remember(tmp_path)
+    ledger = Ledger.existing(tmp_path / ".gpuyield")
+    (kept,) = read_capacity(ledger)
+    path = ledger.document_path("measure", kept.inputs_digest)
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(measured_document(service="chat")))
+
+    done = command("report", "--out", "page.json", "--quiet")
+
+    assert done.code == 0, done.err
+    page = json.loads((tmp_path / "page.json").read_text())
+    (section,) = [one for one in page["sections"] if one["id"] == "services"]
+    said = " ".join(section["lead"])
+    assert "chat: GPUs 92 % busy, 55 % more requests possible." in said
+    assert "12.4 requests a second are certified, 15.2 are refuted." in said
+    assert [one["id"] for one in section["charts"]] == ["service-0-kept-0"]

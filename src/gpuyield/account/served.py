@@ -76,7 +76,7 @@ def headroom(
     capacity: ServiceCapacity | None,
     demand: Demand | None,
     *,
-    name: str,
+    again: str,
     replicas: int | None,
     objectives: str,
     now_ms: int,
@@ -84,9 +84,9 @@ def headroom(
 ) -> tuple[float | None, str]:
     """Certified rate of the replicas there are, less the peak; None with the reason, and how to change that.
 
-    `objectives` are the declared ones as canonical JSON, `digest` that of the service's settings now (None: not known).
+    `again` is the command that measures it. `objectives` are the declared ones as canonical JSON, `digest` that of the
+    service's settings now (None: not known).
     """
-    again = f"gpuyield measure --service {name} --apply"
     if capacity is None:
         return None, f"never measured: {again}"
     if capacity.is_expired(now_ms):

@@ -170,12 +170,15 @@ class Ledger:
         Raises:
             SourceError: No room, or no rights.
         """
-        digest = hashlib.sha256(inputs).hexdigest()
-        folder = self.root / "documents"
-        with writing(folder):
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            write_whole(folder / f"{name}-{digest}.json", document)
-            write_whole(folder / f"{name}-{digest}.inputs.json", inputs)
+        path = self.document_path(name, hashlib.sha256(inputs).hexdigest())
+        with writing(path.parent):
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            write_whole(path, document)
+            write_whole(path.with_name(f"{path.stem}.inputs.json"), inputs)
+
+    def document_path(self, name: str, inputs_digest: str) -> Path:
+        """Where a document with these inputs lies, if it was ever kept; `sha256:` before the digest may be left out."""
+        return self.root / "documents" / f"{name}-{inputs_digest.removeprefix('sha256:')}.json"
 
     def _commit(self, table: Table, day: str, make: Callable[[], Columns]) -> None:
         from deltalake import write_deltalake

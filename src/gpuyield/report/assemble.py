@@ -17,6 +17,7 @@ from gpuyield.report.sections.levers import levers_section
 from gpuyield.report.sections.mind import mind_section
 from gpuyield.report.sections.plan import at_once_bars, peaks, plan_section
 from gpuyield.report.sections.queue import queue_section
+from gpuyield.report.sections.services import services_section
 from gpuyield.report.sections.teams import teams_section
 from gpuyield.report.sections.waterfall import waterfall_section
 from gpuyield.report.sentences import account_headline, count, gpu_hours, has_outcomes, percent, window_words
@@ -26,6 +27,7 @@ _ORDER: tuple[Callable[[Facts], Section | None], ...] = (
     queue_section,
     levers_section,
     plan_section,
+    services_section,
     mind_section,
     waterfall_section,
     teams_section,

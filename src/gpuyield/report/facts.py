@@ -8,6 +8,7 @@ from typing import Any  # Documents are JSON.
 from zoneinfo import ZoneInfo
 
 from gpuyield.model.evidence import Gap
+from gpuyield.model.services import Services
 from gpuyield.model.waterfall import Account
 
 Document = Mapping[str, Any]
@@ -25,8 +26,8 @@ class SourceRead:
 class Facts:
     """All that a page tells; what is None was not asked or could not be answered, and the page says so.
 
-    `after_services`: the plan's GPUs are those that services leave. `decision_path` is the file that holds the decision
-    (None: it was not written to one).
+    `measured` are the newest measure documents of services. `after_services`: the plan's GPUs are those that services
+    leave. `decision_path` is the file that holds the decision (None: it was not written to one).
     """
 
     cluster: str
@@ -39,6 +40,8 @@ class Facts:
     plan: Document | None = None
     plan_inputs: Document | None = None
     decision: Document | None = None
+    services: Services | None = None
+    measured: tuple[Document, ...] = ()
     gaps: tuple[Gap, ...] = ()
     sources: tuple[SourceRead, ...] = ()
     after_services: bool = False

@@ -31,7 +31,15 @@ from gpuyield.steps.documents import keep, write
 from gpuyield.steps.evidence import Evidence, gather_chosen
 from gpuyield.steps.observed import jobs_on_time
 from gpuyield.steps.queue import queued
-from gpuyield.steps.setting import Setting, chosen_window, read_declaration, read_setting, was_collected
+from gpuyield.steps.services import measured_documents, services_of
+from gpuyield.steps.setting import (
+    Setting,
+    chosen_window,
+    read_declaration,
+    read_setting,
+    wall_clock_ms,
+    was_collected,
+)
 from gpuyield.units import parse_zone
 
 Tell = Callable[[str], None]
@@ -84,6 +92,7 @@ def build(evidence: Evidence, asked: Asked, *, decision_path: Path | None = None
     setting = evidence.setting
     decision = decided(evidence, asked)
     cost = costed(evidence, by=("team",))
+    services = services_of(evidence, now_ms=wall_clock_ms())
     certificate = decision.document.get("certificate")
     return Built(
         facts=Facts(
@@ -97,7 +106,9 @@ def build(evidence: Evidence, asked: Asked, *, decision_path: Path | None = None
             plan=None if certificate is None else certificate["plan"],
             plan_inputs=decision.inputs.get("plan"),
             decision=decision.document,
-            gaps=(*decision.decision.gaps, *cost.gaps),
+            services=services,
+            measured=measured_documents(setting.ledger, services),
+            gaps=(*decision.decision.gaps, *cost.gaps, *services.gaps),
             sources=_sources(setting, evidence),
             after_services=decision.decision.inputs.after_services,
             decision_path=None if decision_path is None else str(decision_path),

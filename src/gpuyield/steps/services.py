@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import Any  # Documents are JSON.
 
 from gpuyield.account import summarise
 from gpuyield.account.jobs import is_batch
 from gpuyield.account.served import ServingRow, demand_of, headroom, kept_of
+from gpuyield.errors import DeclarationError
+from gpuyield.ledger import Ledger
 from gpuyield.ledger.tables import SERVING
 from gpuyield.model.declaration import Service
 from gpuyield.model.document import canonical_bytes
@@ -20,6 +24,7 @@ from gpuyield.report.answer import Answer
 from gpuyield.report.screens.services import services_answer as answer_of
 from gpuyield.steps.capacity import newest, read_capacity
 from gpuyield.steps.declared_work import last_seen_ms
+from gpuyield.steps.documents import read_json
 from gpuyield.steps.evidence import Evidence, gather_chosen
 from gpuyield.steps.setting import chosen_window, read_setting, wall_clock_ms
 
@@ -47,7 +52,7 @@ def services_of(evidence: Evidence, *, now_ms: int) -> Services:
         room, reason = headroom(
             capacity,
             demand,
-            name=service.name,
+            again=_measuring(service),
             replicas=replicas.get(service.name),
             objectives=objectives_text(service),
             now_ms=now_ms,
@@ -69,9 +74,24 @@ def services_of(evidence: Evidence, *, now_ms: int) -> Services:
     return Services(window=evidence.window, now_ms=now_ms, services=tuple(states), gaps=_gaps(evidence, states))
 
 
+def measured_documents(ledger: Ledger, found: Services) -> tuple[dict[str, Any], ...]:
+    """The measure documents that the capacities rest on, as far as the ledger still has them whole."""
+    documents = []
+    for one in found.services:
+        if one.capacity is not None:
+            with suppress(DeclarationError):
+                documents.append(read_json(ledger.document_path("measure", one.capacity.inputs_digest)))
+    return tuple(documents)
+
+
 def objectives_text(service: Service) -> str:
     """The declared objectives as a measurement keeps them."""
     return canonical_bytes({"objectives": [objective_inputs(one) for one in service.objectives]}).decode()
+
+
+def _measuring(service: Service) -> str:
+    url = "" if service.endpoint else " --url http://HOST:PORT/v1"
+    return f"gpuyield measure --service {service.name}{url} --apply"
 
 
 def _rows(evidence: Evidence, declared: Sequence[Service]) -> Mapping[str, list[ServingRow]]:

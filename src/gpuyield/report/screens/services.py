@@ -38,11 +38,8 @@ def services_answer(found: Services, *, zone: ZoneInfo) -> Answer:
             *gap_notes(found.gaps, zone=zone),
         ),
         next=(
-            Next(
-                command=f"gpuyield measure --service {unknown[0].name if unknown else 'NAME'}",
-                why="shows the load that would tell what a service sustains",
-            ),
             Next(command="gpuyield decide", why="what the services' needs mean for the next purchase"),
+            Next(command="gpuyield report --out report.html", why="one page, with the curve of each measured service"),
         ),
         zone=zone_of_gaps(found.gaps, zone),
     )

@@ -52,15 +52,16 @@ def rates_finding(document: Document) -> str:
     return f"{certified:g} requests a second are certified, {upper}"
 
 
-def kept_charts(document: Document, *, key: str, most: int) -> tuple[Chart, ...]:
-    """One drawing for each objective, that of the one which limits first."""
+def kept_charts(document: Document, *, key: str, most: int, whose: str = "") -> tuple[Chart, ...]:
+    """One drawing for each objective, that of the one which limits first; `whose` begins their titles."""
+    share = f"{whose}: share" if whose else "Share"
     probes = _steady(document)
     limiting = document["result"]["limited_by"]
     objectives = sorted(document["objectives"], key=lambda one: one["name"] != limiting)[:most]
     charts = []
     for at, objective in enumerate(objectives):
-        name, wanted = str(objective["name"]), float(objective["share"])
-        rows = [_kept_row(probe, name) for probe in probes if name in probe["attainment"]]
+        kept, wanted = str(objective["name"]), float(objective["share"])
+        rows = [_kept_row(probe, kept) for probe in probes if kept in probe["attainment"]]
         if not rows:
             continue
         spec = kept_shares(rows, _rates(document), wanted=wanted)
@@ -68,7 +69,7 @@ def kept_charts(document: Document, *, key: str, most: int) -> tuple[Chart, ...]
         charts.append(
             Chart(
                 id=f"{key}-kept-{at}",
-                title=f"Share of requests that keep {objective_words(objective)}, with its bounds, at each rate",
+                title=f"{share} of requests that keep {objective_words(objective)}, with its bounds, at each rate",
                 alt=f"{rates_finding(document)}. Wanted: {wanted * 100:g} %. {told}.",
                 spec=spec,
             )
