@@ -8,6 +8,8 @@ from typing import TypeVar
 
 import pytest
 
+from doubles.command import Ended
+
 _Found = TypeVar("_Found")
 _ATTEMPTS = 2
 
@@ -28,3 +30,10 @@ def measured_when_quiet(measure: Callable[[int], _Found], *, why_invalid: Callab
     if os.environ.get("GPUYIELD_REQUIRE_MEASURING") == "1":
         pytest.fail(f"{said} GPUYIELD_REQUIRE_MEASURING=1.")
     pytest.skip(said)
+
+
+def why_invalid(done: Ended) -> str:
+    """Why a command measured nothing; empty when it did."""
+    if done.document["result"]["stopped_because"] != "invalid":
+        return ""
+    return str(done.document["probes"][-1]["reason"])

@@ -24,7 +24,7 @@ from gpuyield.model.measure import ResponseStatus
 from gpuyield.steps.measure import find
 from gpuyield.steps.measure_asked import Question, read_question
 from gpuyield.steps.measure_service import looker
-from measure.busy import measured_when_quiet
+from measure.busy import measured_when_quiet, why_invalid
 from measure.sending import PATIENT, every, plan_for, prompts
 
 _FAST = EngineSettings(slots=64, step_s=0.002, output_tokens=4)
@@ -132,7 +132,7 @@ def test_a_rate_that_is_kept_is_certified_and_verify_agrees(command: Command, se
         server.double.log.clear()
         return measured(command, server, *options)
 
-    done = measured_when_quiet(measure, why_invalid=_why_invalid)
+    done = measured_when_quiet(measure, why_invalid=why_invalid)
 
     result = done.document["result"]
     assert (done.code, result["certified_rps"], result["stopped_because"]) == (0, 150.0, "max_rate")
@@ -316,9 +316,3 @@ def test_recorded_metrics_of_real_engines_are_read(shared_data: Path) -> None:
     }
 
     assert found & known
-
-
-def _why_invalid(done: Ended) -> str:
-    if done.document["result"]["stopped_because"] != "invalid":
-        return ""
-    return str(done.document["probes"][-1]["reason"])

@@ -32,6 +32,11 @@ def measure(
     check: tuple[str, ...] = (),
     reader: str | None = None,
     token_file: Path | None = None,
+    judge_url: str | None = None,
+    judge_model: str | None = None,
+    judge_token_file: Path | None = None,
+    judge_prompt: Path | None = None,
+    judge_at_most: Whole = 20_000,
     headers_file: Path | None = None,
     ca_file: Path | None = None,
     gpu_metrics: str | None = None,
@@ -85,6 +90,17 @@ def measure(
         A function that finds the answer in a body, as module:function, for --protocol http.
     token_file:
         File with a bearer token.
+    judge_url:
+        An OpenAI-compatible server whose model grades answers, for an objective such as 'judge 0.7 for 90%'. It gets
+        each measured request with its answer, after the probe that brought it.
+    judge_model:
+        The model that judges.
+    judge_token_file:
+        File with a bearer token for the judge.
+    judge_prompt:
+        File with what the judge is asked instead: {answer}, and {request}, {expected}, {mark} where wanted.
+    judge_at_most:
+        How often the judge is asked at most.
     headers_file:
         File with further headers, one a line.
     ca_file:
@@ -130,6 +146,11 @@ def measure(
         reader=reader,
         token_file=token_file,
         headers_file=headers_file,
+        judge_url=judge_url,
+        judge_model=judge_model,
+        judge_token_file=judge_token_file,
+        judge_prompt=judge_prompt,
+        judge_at_most=judge_at_most,
         ca_file=ca_file,
         gpu_metrics=gpu_metrics,
         replicas=replicas,

@@ -28,6 +28,7 @@ from gpuyield.errors import SourceError
 log = logging.getLogger(__name__)
 
 _CUT = 256
+_FORM = "application/x-www-form-urlencoded"
 _REDIRECTS = 5
 _RETRIED = frozenset({429, 500, 502, 503, 504})
 _UNKNOWN_NAME = ("Name or", "resol", "nodename", "getaddr")
@@ -104,11 +105,15 @@ class HttpClient:
     def get(self, path: str, query: Mapping[str, str] | list[tuple[str, str]] | None = None) -> Answer:
         """The answer to a GET of a path below the endpoint's URL."""
         encoded = f"?{urlencode(query)}" if query else ""
-        return self._ask("GET", self.where.base_url + path + encoded, b"")
+        return self._ask("GET", self.where.base_url + path + encoded, None)
 
     def post(self, path: str, form: Mapping[str, str] | list[tuple[str, str]]) -> Answer:
         """The answer to a POST of a form."""
-        return self._ask("POST", self.where.base_url + path, urlencode(form).encode())
+        return self._ask("POST", self.where.base_url + path, _Content(_FORM, urlencode(form).encode()))
+
+    def post_json(self, path: str, body: bytes) -> Answer:
+        """The answer to a POST of JSON."""
+        return self._ask("POST", self.where.base_url + path, _Content("application/json", body))
 
     def excerpt(self, answer: Answer) -> str:
         """The beginning of a body in one printable line, at most 256 characters, without our secrets."""
@@ -198,7 +203,7 @@ class HttpClient:
                 else f"Check {self.where.declared_at}.",
             ) from err
 
-    def _ask(self, method: str, url: str, body: bytes) -> Answer:
+    def _ask(self, method: str, url: str, body: _Content | None) -> Answer:
         patience = self._patience
         for attempt in range(1, patience.attempts + 1):
             last = attempt == patience.attempts
@@ -216,7 +221,7 @@ class HttpClient:
             self._wait(attempt, answer.headers.get("retry-after"))
         raise AssertionError("the last attempt returns or raises")
 
-    def _follow(self, method: str, url: str, body: bytes) -> Answer:
+    def _follow(self, method: str, url: str, body: _Content | None) -> Answer:
         start = url
         for _ in range(_REDIRECTS + 1):
             answer = self._once(method, url, body, trusted=same_place(start, url))
@@ -232,15 +237,15 @@ class HttpClient:
             url = following
         return answer
 
-    def _once(self, method: str, url: str, body: bytes, *, trusted: bool) -> Answer:
+    def _once(self, method: str, url: str, body: _Content | None, *, trusted: bool) -> Answer:
         headers = dict(self.where.secrets.headers) if trusted else {}
-        if method == "POST":
-            headers["Content-Type"] = "application/x-www-form-urlencoded"
+        if body is not None:
+            headers["Content-Type"] = body.kind
         give_up_at = time.monotonic() + self._patience.total_s
         chunks: list[bytes] = []
         size = 0
         try:
-            with self._client.stream(method, url, content=body or None, headers=headers) as response:
+            with self._client.stream(method, url, content=body.data if body else None, headers=headers) as response:
                 for chunk in response.iter_bytes(1 << 20):
                     chunks.append(chunk)
                     size += len(chunk)
@@ -279,6 +284,14 @@ class HttpClient:
         pause_s = min(max(asked, backed_off), self._patience.longest_pause_s)
         log.info("%s: trying again in %.1f s", self.where.product, pause_s)
         self._pause(pause_s)
+
+
+@dataclass(frozen=True, slots=True)
+class _Content:
+    """What is posted."""
+
+    kind: str
+    data: bytes
 
 
 class _Unreachable(Exception):

@@ -45,9 +45,14 @@ Scorer = Callable[[RequestLine, str], float | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """A scorer, and the score from which an answer is good, or up to which where `at_most` is given."""
+    """A scorer, and the score from which an answer is good, or up to which where `at_most` is given.
+
+    `ahead` gets all answers that are about to be scored: where each costs time and money, somebody asks for all of them
+    together, and only what is measured is graded.
+    """
 
     scorer: Scorer
+    ahead: Callable[[Sequence[tuple[RequestLine, str]]], None] | None = None
     at_least: Decimal = Decimal(1)
     at_most: Decimal | None = None
 
@@ -64,7 +69,7 @@ def check_named(name: str, *, at_least: Decimal | None = None, judge: Judge | No
             raise DeclarationError(
                 "judge needs somebody to ask.",
                 where="--objective",
-                fix="Name a function that asks it: --check judge=module:function.",
+                fix="Name a model with --judge-url and --judge-model, or a function: --check judge=module:function.",
             )
         return Check(scorer=lambda request, answer: judge.score(request=request, answer=answer), at_least=limit)
     scorers: Mapping[str, Scorer] = {
@@ -139,10 +144,11 @@ def grade_texts(
 ) -> CODES:
     """The grade of each response; only those that are OK are looked at, and a scorer that breaks leaves ungraded."""
     grades = np.full(len(lines), Grade.UNGRADED, dtype=np.int8)
-    for row, line in enumerate(lines):
-        if status[row] != ResponseStatus.OK or row not in texts:
-            continue
-        grades[row] = grade(check, name, line, texts[row])
+    rows = [row for row in range(len(lines)) if status[row] == ResponseStatus.OK and row in texts]
+    if check.ahead is not None:
+        check.ahead([(lines[row], texts[row]) for row in rows])
+    for row in rows:
+        grades[row] = grade(check, name, lines[row], texts[row])
     return grades
 
 

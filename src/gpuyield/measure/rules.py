@@ -88,3 +88,10 @@ def expected_s(rules: Rules, objectives: Sequence[Objective], e2e_s: float) -> f
     refute = 1.3 * (rules.warmup_e2e + rules.refute_e2e + RUNOUT_E2E) if rules.refutes else 0.0
     bursts = 45.0
     return e2e_s * (bursts + search + confirm + refute)
+
+
+def judged_s(rules: Rules, objectives: Sequence[Objective], e2e_s: float) -> float:
+    """How much of that is measured, the time whose answers are graded, in seconds."""
+    confirm = 1.5 * confirm_e2e(rules, objectives) if rules.tries else 0.0
+    refute = 1.3 * rules.refute_e2e if rules.refutes else 0.0
+    return e2e_s * (rules.search_probes * rules.search_e2e + confirm + refute)

@@ -166,6 +166,10 @@ class ProbePlan:
         """How long requests are sent."""
         return self.warmup_ns + self.measured_ns + self.runout_ns
 
+    def measures(self, scheduled_ns: int) -> bool:
+        """Whether the request of that time is judged."""
+        return 0 <= scheduled_ns - self.warmup_ns < self.measured_ns
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gpuyield.errors import DeclarationError, SourceError
 from gpuyield.measure.arrivals import Schedule
-from gpuyield.measure.rules import RULES, expected_s
+from gpuyield.measure.rules import RULES, expected_s, judged_s
 from gpuyield.measure.search import Settings, search
 from gpuyield.measure.sender.bench import Flight, LiveBench, Orders
 from gpuyield.measure.sender.ceiling import self_test
@@ -38,7 +38,9 @@ def measure(
     declared = read_declaration(file, required=question.service is not None)
     asked = read_question(question, declared)
     if not apply:
-        command = f"gpuyield measure {_again(question, gate=gate, out=out)} --apply"
+        ends = ["--gate"] if gate else []
+        ends += ["--out", shlex.quote(str(out))] if out is not None else []
+        command = " ".join(["gpuyield measure", same_question(question), *ends, "--apply"])
         return announced_answer(announce(asked, e2e_s=1.0), command=command)
     found = find(asked, folder=ledger_root / "measure", say=say, tell=tell)
     answer = answer_of(found, gate=gate, ledger_root=ledger_root, out=out)
@@ -68,8 +70,12 @@ def find(asked: Asked, *, folder: Path, say: Say, tell: Say) -> Found:
         )
     first = first_answer(asked)
     asked = replace(asked, spoken=first.spoken)
-    expected = format_duration(max(1, round(announce(asked, e2e_s=first.e2e_s).expected_s)) * 1000)
-    say(f"A first request took {first.e2e_s:.3f} s: about {expected} in all. Ctrl-C stops at once.")
+    expected = announce(asked, e2e_s=first.e2e_s)
+    length = format_duration(max(1, round(expected.expected_s)) * 1000)
+    say(f"A first request took {first.e2e_s:.3f} s: about {length} in all. Ctrl-C stops at once.")
+    if asked.judge is not None:
+        asked.judge.tell = tell
+        say(asked.judge.tried(asked.lines[0], expected=expected.judge))
     tell("testing the sender itself")
     cost = self_test()
     kept = Kept(folder, asked, served)
@@ -133,7 +139,13 @@ def announce(asked: Asked, *, e2e_s: float) -> Announcement:
         expected_s=expected_s(RULES[asked.level], asked.objectives, e2e_s),
         e2e_s=e2e_s,
         max_duration_s=asked.max_duration_s,
+        judge=None if asked.judge is None else asked.judge.announced(_judged(asked, e2e_s)),
     )
+
+
+def _judged(asked: Asked, e2e_s: float) -> float:
+    """How many answers are judged at most, when all is sent at the highest rate."""
+    return asked.max_rps * judged_s(RULES[asked.level], asked.objectives, e2e_s)
 
 
 def _objective_words(one: Objective) -> str:
@@ -153,7 +165,7 @@ def _progress(flight: Flight) -> str:
     )
 
 
-def _again(question: Question, *, gate: bool, out: Path | None) -> str:
+def same_question(question: Question) -> str:
     """The options that were given, for the next command; a key is none of them."""
     words: list[str] = []
     for one in fields(question):
@@ -166,8 +178,6 @@ def _again(question: Question, *, gate: bool, out: Path | None) -> str:
         else:
             for text in value if isinstance(value, tuple) else (value,):
                 words += [option, shlex.quote(str(text))]
-    words += ["--gate"] if gate else []
-    words += ["--out", shlex.quote(str(out))] if out is not None else []
     return " ".join(words)
 
 

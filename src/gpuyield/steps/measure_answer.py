@@ -63,6 +63,8 @@ def _remarks(found: Found) -> list[str]:
         remarks.append("The prompts were made up: what your users send may be longer or shorter. See --requests.")
     if found.served.engine is None:
         remarks.append("The server tells nothing of its engine and settings, so a change would go unseen.")
+    if found.asked.judge is not None:
+        remarks.append(found.asked.judge.told())
     spoken = found.asked.spoken
     if isinstance(spoken, Choices) and spoken.streams and not spoken.usage:
         remarks.append(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
@@ -25,6 +25,7 @@ from gpuyield.measure.sender.abort import Condition, parse_condition
 from gpuyield.measure.sender.target import Target
 from gpuyield.model.declaration import Declaration, Metric, Objective, Service
 from gpuyield.model.measure import Level
+from gpuyield.steps.measure_judge import JUDGE, JudgeOptions, ModelJudge, asked_judge
 from gpuyield.steps.measure_prompts import made_up_prompts
 from gpuyield.units import parse_duration, parse_zone
 
@@ -59,10 +60,26 @@ class Question:
     gpu_metrics: str | None = None
     replicas: int | None = None
     gpus_per_replica: int | None = None
+    judge_url: str | None = None
+    judge_model: str | None = None
+    judge_token_file: Path | None = None
+    judge_prompt: Path | None = None
+    judge_at_most: int = 20_000
     key: str | None = field(default=None, repr=False)
     """From the environment only."""
     seed: int = 0
     workers: int = 1
+
+    @property
+    def judge(self) -> JudgeOptions:
+        """What is asked of a judge model."""
+        return JudgeOptions(
+            url=self.judge_url,
+            model=self.judge_model,
+            token_file=self.judge_token_file,
+            prompt=self.judge_prompt,
+            at_most=self.judge_at_most,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +99,7 @@ class Asked:
     model: str
     objectives: tuple[Objective, ...]
     checks: Mapping[str, Check]
+    judge: ModelJudge | None
     lines: tuple[RequestLine, ...]
     requests_file: str | None
     requests_sha256: str | None
@@ -151,9 +169,10 @@ def read_question(question: Question, declared: Declaration) -> Asked:
     for text in question.checks:
         if not all(text.partition("=")):
             found.wrong(f'"{text[:60]}" names no check.', "--check", "Write --check NAME=module:function.")
+    judge = found.value(lambda: asked_judge(question.judge, objectives or ()))
     checks: dict[str, Check] = {}
     for one in objectives or ():
-        _objective(one, question, spoken, checks, found)
+        _objective(one, question, spoken, checks, judge, found)
     lines = found.value(lambda: _lines(question))
     requests_file = None if question.requests is None else str(question.requests)
     if lines is not None:
@@ -184,6 +203,7 @@ def read_question(question: Question, declared: Declaration) -> Asked:
         model=model,
         objectives=objectives or (),
         checks=checks,
+        judge=judge,
         lines=lines[0],
         requests_file=requests_file,
         requests_sha256=lines[1],
@@ -288,19 +308,24 @@ def _objectives(question: Question, service: Service | None) -> tuple[Objective,
 
 
 def _objective(
-    one: Objective, question: Question, spoken: Spoken | None, checks: dict[str, Check], found: _Collected
+    one: Objective,
+    question: Question,
+    spoken: Spoken | None,
+    checks: dict[str, Check],
+    judge: ModelJudge | None,
+    found: _Collected,
 ) -> None:
     if one.metric is Metric.QUEUE:
         found.wrong("queue is nothing that a client sees.", one.name, "Write ttft, which holds the time in the queue.")
     if one.metric in NEEDS_STREAM and spoken is not None and not spoken.streams:
         found.wrong(f"{one.metric} needs answers that are streamed.", one.name, "Leave --no-stream out.")
     if one.check is not None:
-        check = found.value(lambda: _check(one, question))
+        check = found.value(lambda: _check(one, question, judge))
         if check is not None:
             checks[one.check] = check
 
 
-def _check(one: Objective, question: Question) -> Check:
+def _check(one: Objective, question: Question, judge: ModelJudge | None) -> Check:
     named = dict(text.partition("=")[::2] for text in question.checks)
     assert one.check is not None
     place = named.get(one.check)
@@ -311,10 +336,12 @@ def _check(one: Objective, question: Question) -> Check:
             fix=f"Name a function with --check {one.check}=module:function, or use {', '.join(BUILT_IN)}.",
         )
     if place is None:
-        check = check_named(one.check, at_least=one.score_at_least)
+        check = check_named(one.check, at_least=one.score_at_least, judge=judge)
+        if one.check == JUDGE and judge is not None:
+            check = replace(check, ahead=judge.ahead)
     else:
         check = check_from_callable(place, at_least=one.score_at_least)
-    return Check(scorer=check.scorer, at_least=check.at_least, at_most=one.score_at_most)
+    return replace(check, at_most=one.score_at_most)
 
 
 def _lines(question: Question) -> tuple[tuple[RequestLine, ...], str | None]:

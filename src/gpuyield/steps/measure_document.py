@@ -40,6 +40,8 @@ def document_of(found: Found, *, ledger_root: Path, out: Path | None) -> tuple[d
     subject = _subject(found, _records_path(ledger_root, out, found))
     inputs = measure_inputs(subject, found.settings, found.measurement)
     document = measure_document(subject, found.settings, found.measurement)
+    if found.asked.judge is not None:
+        document["judge"] = found.asked.judge.document()
     notes = keep("measure", document, inputs, ledger_root=ledger_root, out=out)
     try:
         record_capacity(Ledger.create(ledger_root), capacity_of(document, inputs))

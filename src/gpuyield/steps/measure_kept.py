@@ -6,24 +6,31 @@ import hashlib
 import os
 import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any  # columns of several types
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuyield.errors import SourceError
 from gpuyield.ledger.parquet import join_parquet, write_columns
+from gpuyield.ledger.whole import write_whole
 from gpuyield.measure.kept import probe_line, probes_of
-from gpuyield.measure.served import Served
+from gpuyield.measure.served import Served, difference
 from gpuyield.model.measure import Arrivals, Bench, Probe, ProbePlan, Records, Run
 from gpuyield.steps.measure_asked import Asked
 
 
 class Kept:
-    """The folder of one question; what a probe left is on disk before the next one begins."""
+    """The folder of one question; what a probe left is on disk before the next one begins.
 
-    def __init__(self, folder: Path, asked: Asked, served: Served) -> None:
-        self._folder = folder / _key(asked, served)
+    `served` None: only shards see the service, and what it is is kept with their first probe.
+    """
+
+    def __init__(self, folder: Path, asked: Asked, served: Served | None) -> None:
+        self._folder = folder / question_key(asked, served)
         self._probes = self._folder / "probes.jsonl"
 
     def probes(self) -> Sequence[Probe]:
@@ -51,12 +58,36 @@ class Kept:
 
     def recording(self, bench: Bench) -> Bench:
         """The same bench, which keeps the raw records of each probe."""
-        return _Recording(bench, self._folder)
+        return _Recording(bench, self)
+
+    def record(self, plan: ProbePlan, arrivals: Arrivals, records: Records) -> None:
+        """Keep the raw records of a probe."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        write_columns(self._folder / f"records-{plan.number:04}.parquet", record_columns(plan, arrivals, records))
 
     def records(self, target: Path) -> int:
         """Write the raw records of all probes to one Parquet file; how many rows."""
         paths = sorted(self._folder.glob("records-*.parquet"))
         return join_parquet(paths, target) if paths else 0
+
+    def same_service(self, served: Served) -> str:
+        """What changed of the service since the first probe that was kept, in a sentence; empty when nothing did.
+
+        Raises:
+            SourceError: What was kept of it is something else.
+        """
+        path = self._folder / "served.json"
+        if not path.exists():
+            self._folder.mkdir(parents=True, exist_ok=True)
+            write_whole(path, msgspec.json.encode(served))
+            return ""
+        try:
+            first = msgspec.json.decode(path.read_bytes(), type=Served)
+        except msgspec.MsgspecError as err:
+            raise SourceError(
+                f"no description of a service ({err}).", where=str(path), fix="Remove the folder to begin anew."
+            ) from err
+        return difference(first, replace(served, started=first.started), when="before the probe")
 
     def forget(self) -> None:
         """The search has ended: its document holds everything."""
@@ -64,20 +95,19 @@ class Kept:
 
 
 class _Recording:
-    def __init__(self, bench: Bench, folder: Path) -> None:
+    def __init__(self, bench: Bench, kept: Kept) -> None:
         self._bench = bench
-        self._folder = folder
+        self._kept = kept
 
     def run(self, plan: ProbePlan, arrivals: Arrivals) -> Run:
         """Run a probe and keep its records."""
         run = self._bench.run(plan, arrivals)
-        self._folder.mkdir(parents=True, exist_ok=True)
-        path = self._folder / f"records-{plan.number:04}.parquet"
-        write_columns(path, _columns(plan, arrivals, run.records))
+        self._kept.record(plan, arrivals, run.records)
         return run
 
 
-def _columns(plan: ProbePlan, arrivals: Arrivals, records: Records) -> Mapping[str, NDArray[Any]]:
+def record_columns(plan: ProbePlan, arrivals: Arrivals, records: Records) -> Mapping[str, NDArray[Any]]:
+    """Raw records as the columns of a file."""
     names = ("scheduled_ns", "sent_ns", "first_ns", "last_ns", "end_ns", "output_tokens", "reads", "gap_max_ns")
     return {
         "probe": np.full(len(records), plan.number, dtype=np.int64),
@@ -88,7 +118,7 @@ def _columns(plan: ProbePlan, arrivals: Arrivals, records: Records) -> Mapping[s
     }
 
 
-def _key(asked: Asked, served: Served) -> str:
+def question_key(asked: Asked, served: Served | None) -> str:
     """What must be the same for probes to belong together."""
     parts = [
         asked.target.url,
@@ -99,7 +129,8 @@ def _key(asked: Asked, served: Served) -> str:
         asked.seed,
         asked.max_rps,
         asked.process.name,
+        "" if asked.judge is None else asked.judge.asked.name,
         asked.requests_sha256 or "made up",
-        served.digest,
+        "in the cluster" if served is None else served.digest,
     ]
     return hashlib.sha256("\n".join(map(str, parts)).encode()).hexdigest()[:32]

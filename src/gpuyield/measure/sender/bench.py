@@ -21,7 +21,7 @@ from gpuyield.measure.sender.messages import COLUMNS, Progress, Rows
 from gpuyield.measure.sender.target import Target
 from gpuyield.measure.sender.workers import Workers
 from gpuyield.measure.served import Served, difference
-from gpuyield.model.measure import CODES, NANOS, SECOND_NS, Arrivals, ProbePlan, Records, ResponseStatus, Run
+from gpuyield.model.measure import CODES, NANOS, SECOND_NS, Arrivals, Phase, ProbePlan, Records, ResponseStatus, Run
 
 _LONGEST_LAG_S = 0.05
 _SPARE = 1.5
@@ -106,7 +106,7 @@ class LiveBench:
         """Send every arrival at its time.
 
         Raises:
-            SourceError: No connection at all, or an abort condition holds.
+            SourceError: No connection at all, an abort condition holds, or the instant is over.
             KeyboardInterrupt: As soon as everything has been stopped.
         """
         self._workers.open(min(len(arrivals), self._connections(plan.rate_rps)))
@@ -134,7 +134,7 @@ class LiveBench:
             raise sent.interrupted
         if aborter.why:
             raise SourceError(aborter.why, where=self._orders.target.url, fix=aborter.fix)
-        return self._run(arrivals, sent.rows, "" if before is None else self._changed(before))
+        return self._run(plan, arrivals, sent.rows, "" if before is None else self._changed(before))
 
     def _changed(self, before: Served) -> str:
         """What changed of the service since `before`, or since the first run: in a sentence, empty when nothing did."""
@@ -147,7 +147,7 @@ class LiveBench:
         expected = rate_rps * (self._whole_s or 0.2) * _SPARE
         return round(min(max(expected, _FEWEST_CONNECTIONS), _MOST_CONNECTIONS))
 
-    def _run(self, arrivals: Arrivals, rows: Sequence[Rows | None], changed: str) -> Run:
+    def _run(self, plan: ProbePlan, arrivals: Arrivals, rows: Sequence[Rows | None], changed: str) -> Run:
         count, number = len(arrivals), len(rows)
         columns = {name: np.full(count, -1, dtype=np.int64) for name in COLUMNS}
         status = np.full(count, ResponseStatus.IN_FLIGHT, dtype=np.int8)
@@ -177,7 +177,6 @@ class LiveBench:
             reads=columns["reads"],
             gap_max_ns=columns["gap_max_ns"],
             status=status,
-            grades=self._grades(arrivals, status, texts),
         )
         vitals = _vitals([part for part in rows if part is not None], lost_worker=None in rows)
         share = None if self._orders.cost is None else self._orders.cost.share(records, workers=number)
@@ -187,9 +186,14 @@ class LiveBench:
             changed=changed,
         )
 
-    def _grades(self, arrivals: Arrivals, status: CODES, texts: Mapping[int, str]) -> dict[str, CODES]:
+    def _grades(
+        self, arrivals: Arrivals, status: CODES, texts: Mapping[int, str], measured: Mapping[int, str]
+    ) -> dict[str, CODES]:
         lines = [self._orders.lines[request] for request in arrivals.request.tolist()]
-        return {name: grade_texts(check, name, lines, status, texts) for name, check in self._orders.checks.items()}
+        return {
+            name: grade_texts(check, name, lines, status, texts if check.ahead is None else measured)
+            for name, check in self._orders.checks.items()
+        }
 
 
 def _flight(plan: ProbePlan, told: Sequence[Progress | None], last_s: float) -> Flight:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import tzinfo
 from typing import Any  # Documents are JSON.
 
@@ -13,6 +13,16 @@ from gpuyield.report.answer import Answer, Next
 from gpuyield.report.sentences import count
 from gpuyield.report.tables import Column, Kind, Table, format_local, format_span
 from gpuyield.units import MINUTE_MS, format_duration, parse_instant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judging:
+    """A model that grades. `expected_at_most`: questions of a search that sends all of its load at the highest rate."""
+
+    url: str
+    model: str
+    expected_at_most: int
+    at_most: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +40,7 @@ class Announcement:
     expected_s: float
     e2e_s: float
     max_duration_s: float | None
+    judge: Judging | None = None
 
 
 def announcement(what: Announcement) -> tuple[str, ...]:
@@ -41,6 +52,11 @@ def announcement(what: Announcement) -> tuple[str, ...]:
         f"Objectives: {'; '.join(what.objectives)}. Requests: {what.requests}.",
         f"Level {what.level}: about {_length(what.expected_s)} when a response takes {what.e2e_s:g} s{limit}.",
     ]
+    if what.judge is not None:
+        lines += [
+            f"Judge: {what.judge.model} at {what.judge.url} gets each measured request and its answer after the probe.",
+            f"One question each, up to {what.judge.expected_at_most:,}; never more than {what.judge.at_most:,}.",
+        ]
     if what.tls:
         lines.append("TLS costs the sender several times more; inside a cluster plain HTTP measures better.")
     return tuple(lines)
@@ -61,6 +77,7 @@ def announced_answer(what: Announcement, *, command: str) -> Answer:
             "expected_s": what.expected_s,
             "e2e_s": what.e2e_s,
             "max_duration_s": what.max_duration_s,
+            "judge": None if what.judge is None else asdict(what.judge),
             "applied": False,
         },
         headline=("Nothing was sent.", *announcement(what)),
