@@ -106,7 +106,7 @@ class LiveBench:
         """Send every arrival at its time.
 
         Raises:
-            SourceError: No connection at all, an abort condition holds, or the instant is over.
+            SourceError: No connection at all, or an abort condition holds.
             KeyboardInterrupt: As soon as everything has been stopped.
         """
         self._workers.open(min(len(arrivals), self._connections(plan.rate_rps)))
@@ -180,9 +180,14 @@ class LiveBench:
         )
         vitals = _vitals([part for part in rows if part is not None], lost_worker=None in rows)
         share = None if self._orders.cost is None else self._orders.cost.share(records, workers=number)
+        health = judge(vitals, ceiling_share=share, lag_limit_s=self._orders.lag_limit_s)
+        counts = health.valid and not changed and plan.phase is not Phase.CEILING
+        measured = {
+            row: text for row, text in texts.items() if counts and plan.measures(int(arrivals.scheduled_ns[row]))
+        }
         return Run(
-            records=records,
-            health=judge(vitals, ceiling_share=share, lag_limit_s=self._orders.lag_limit_s),
+            records=replace(records, grades=self._grades(arrivals, status, texts, measured)),
+            health=health,
             changed=changed,
         )
 
