@@ -14,7 +14,11 @@ from gpuyield.model.plan import AddGpus, Drop, GpuNeed, MoveDeadline, Relaxation
 from gpuyield.plan.case import Case
 from gpuyield.plan.instance.budget import Budget
 from gpuyield.plan.instance.schedule import Schedule
+from gpuyield.plan.relaxation.behind import behind, lateness
 from gpuyield.plan.search.large import behind_all
+
+EXACT_TASKS = 10_000
+"""Beyond so many jobs an exact place for each takes too long."""
 
 
 def ready_relaxations(case: Case, best: Schedule, needs: Sequence[GpuNeed], budget: Budget) -> list[Relaxation]:
@@ -64,15 +68,12 @@ def _added(case: Case, need: GpuNeed) -> AddGpus | None:
 
 
 def _moved(case: Case, best: Schedule, budget: Budget) -> MoveDeadline | None:
-    """How late what the best plan gives up would be behind it."""
-    schedule = behind_all(case, best, budget)
-    if schedule is None:
+    """How late what the best plan gives up would be behind it: exactly, or of very many jobs on the kernel's slots."""
+    exactly = len(case.board.tasks) <= EXACT_TASKS
+    schedule = behind(case, best) if exactly else behind_all(case, best, budget)
+    if schedule is None or schedule.missing():
         return None
-    moved = [
-        (task.job.id, one.end_ms - task.deadline_ms)
-        for task, one in zip(case.board.tasks, schedule.placed, strict=True)
-        if one is not None and task.deadline_ms is not None and one.end_ms > task.deadline_ms
-    ]
+    moved = lateness(case, schedule)
     return MoveDeadline(jobs=tuple(sorted(moved)), witness=case.runs(schedule)) if moved else None
 
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from gpuyield.model.plan import AddGpus, Certificate, Drop, GpuNeed, Less, MoveDeadline, Relaxation
-from gpuyield.plan.case import QUICK_WORK, Case, complete, find_plan, prove, rule_schedules
+from gpuyield.plan.case import QUICK_WORK, Case, find_plan, prove, rule_schedules
 from gpuyield.plan.instance.board import is_gpu
 from gpuyield.plan.instance.budget import Budget
-from gpuyield.plan.instance.schedule import Manner, Placement, Schedule, ShapeChoice
+from gpuyield.plan.instance.schedule import Manner, Schedule, ShapeChoice
 from gpuyield.plan.proof.impossible import Reason, impossible_certificate, seconds
+from gpuyield.plan.relaxation.behind import behind, lateness
 from gpuyield.plan.relaxation.ready import ready_relaxations
 
 ALL_WINDOWS_TASKS = 12
@@ -181,12 +182,12 @@ def move_deadlines(case: Case, best: Schedule, budget: Budget) -> MoveDeadline |
     """Few deadlines moved, and these by little: from schedules that run everything, however late."""
     late = [Manner(ShapeChoice.EARLIEST, overrun=True)]
     schedules = rule_schedules(case, budget, late)
-    schedules.append(_behind(case, best))
+    schedules.append(behind(case, best))
     ranked = sorted(
         (
             (len(moved), sum(by for _, by in moved), at, moved)
             for at, schedule in enumerate(schedules)
-            if not schedule.missing() and (moved := _lateness(case, schedule))
+            if not schedule.missing() and (moved := lateness(case, schedule))
         ),
         key=lambda entry: entry[:3],
     )
@@ -209,29 +210,6 @@ def move_deadlines(case: Case, best: Schedule, budget: Budget) -> MoveDeadline |
     return MoveDeadline(
         jobs=tuple(sorted(by_ms.items())), witness=witness, less=less, irreducible=True if less else None
     )
-
-
-def _lateness(case: Case, schedule: Schedule) -> list[tuple[str, int]]:
-    return [
-        (task.job.id, one.end_ms - task.deadline_ms)
-        for task, one in zip(case.board.tasks, schedule.placed, strict=True)
-        if one is not None and task.deadline_ms is not None and one.end_ms > task.deadline_ms
-    ]
-
-
-def _behind(case: Case, best: Schedule) -> Schedule:
-    """The best plan kept, and what it gives up run behind it without regard to deadlines."""
-    names = [task.job.id for at, task in enumerate(case.board.tasks) if best.placed[at] is None]
-    loose = case.without_deadlines(names)
-    place = {task.job.id: one for task, one in zip(case.board.tasks, best.placed, strict=True) if one is not None}
-    kept: dict[int, Placement] = {}
-    for task in loose.board.tasks:
-        one = place.get(task.job.id)
-        if one is not None:
-            kept[task.index] = one
-    filled = complete(loose, kept)
-    by_name = {task.job.id: one for task, one in zip(loose.board.tasks, filled.placed, strict=True)}
-    return Schedule([by_name[task.job.id] for task in case.board.tasks])
 
 
 def drop_jobs(case: Case, best: Schedule, budget: Budget) -> Drop | None:
