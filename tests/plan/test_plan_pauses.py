@@ -10,7 +10,13 @@ from gpuyield.model.document import canonical_bytes
 from gpuyield.model.job import Capacity, PlanJob, PlanObjective, Problem
 from gpuyield.model.plan import Plan, PlanStatus
 from gpuyield.plan import make_plan, plan_document, plan_inputs
+from gpuyield.plan.case import Case, rule_schedules
+from gpuyield.plan.instance.budget import Budget
+from gpuyield.plan.instance.schedule import merit_of
+from gpuyield.plan.proof.objective import on_time_shares
+from gpuyield.plan.search.large import improved
 from gpuyield.verify import check
+from plan.crowd import crowded
 from plan.small import UNIT_MS, job, problem
 
 
@@ -104,4 +110,18 @@ def test_a_pause_costs_its_restart() -> None:
 
     assert plan.objective.value is not None
     assert float(plan.objective.value) == 2 * 4 * (7 + 2) / 60
+    assert accepted(asked, plan)
+
+
+def test_beyond_what_is_placed_job_by_job_pauses_still_save_deadlines() -> None:
+    rigid = crowded(320, seed=3, load=1.3)
+    asked = replace(rigid, jobs=tuple(pausable(one, 3) for one in rigid.jobs))
+    case = Case.of(asked)
+    by_rule = max(rule_schedules(case, Budget(100_000)), key=lambda one: merit_of(case.board, one))
+    in_one_piece = improved(case, by_rule, 0, Budget(100_000), sure=False)
+
+    plan = make_plan(asked, advise=False, work=120_000)
+
+    assert plan.on_time.weighted > on_time_shares(case.board, in_one_piece).weighted
+    assert sum(len(one.run.parts) > 1 for one in plan.jobs if one.run is not None) > 5
     assert accepted(asked, plan)

@@ -57,6 +57,9 @@ SQUEAKY_WORK = 30_000
 NEARBY_WORK = 30_000
 """What placing anew around late jobs may take of it."""
 
+PARTS_TASKS = 1_500
+"""Up to so many jobs this is done after the kernel, too, which places jobs that may be paused in one piece."""
+
 ADVICE_WORK = 40_000
 """What looking for relaxations may take of it."""
 
@@ -258,26 +261,30 @@ class _Maker:
         """More weight on time: all that can be missed is tried for few jobs, else late ones are placed anew."""
         if is_large(self.case):
             sure = known.certificate is not None
-            better = improved(self.case, known.schedule, self.seed, self.budget, sure=sure)
-            if self._merit(better) > self._merit(known.schedule):
-                known.schedule = better
+            self._take(known, improved(self.case, known.schedule, self.seed, self.budget, sure=sure))
+            tasks = self.case.board.tasks
+            if len(tasks) <= PARTS_TASKS and any(task.job.restart_ms is not None for task in tasks):
+                self._search(known, replaced_nearby, NEARBY_WORK)
             return
         least = least_missed(self.case, known.schedule, self.budget)
         if least is not None:
-            if self._merit(least) > self._merit(known.schedule):
-                known.schedule = least
+            self._take(known, least)
             return
-        share = self.budget.share(min(SQUEAKY_WORK, self.budget.left // 3))
-        better = squeaky_wheel(self.case, known.schedule, self.seed, share)
-        self.budget.settle(share)
-        if self._merit(better) > self._merit(known.schedule):
-            known.schedule = better
-        share = self.budget.share(min(NEARBY_WORK, self.budget.left // 3))
-        better = replaced_nearby(self.case, known.schedule, self.seed, share)
-        self.budget.settle(share)
-        if self._merit(better) > self._merit(known.schedule):
-            known.schedule = better
+        self._search(known, squeaky_wheel, SQUEAKY_WORK)
+        self._search(known, replaced_nearby, NEARBY_WORK)
         known.schedule = self.solver.on_time(known.schedule, self._merit)
+
+    def _search(self, known: _Known, search: Callable[[Case, Schedule, int, Budget], Schedule], work: int) -> None:
+        """What a search finds with so much work, or a third of what is left."""
+        share = self.budget.share(min(work, self.budget.left // 3))
+        better = search(self.case, known.schedule, self.seed, share)
+        self.budget.settle(share)
+        self._take(known, better)
+
+    def _take(self, known: _Known, other: Schedule) -> None:
+        """The other schedule where it is better."""
+        if self._merit(other) > self._merit(known.schedule):
+            known.schedule = other
 
     def _manners(self) -> Sequence[Manner]:
         if self.costs is not None:
