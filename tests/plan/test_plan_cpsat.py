@@ -15,7 +15,8 @@ from gpuyield.plan import make_plan
 from gpuyield.plan.case import Case, rule_schedules
 from gpuyield.plan.instance.budget import Budget, never
 from gpuyield.plan.instance.schedule import meets_all, merit_of
-from gpuyield.plan.proof.cpsat import Aim, Question, Word, ask
+from gpuyield.plan.proof.cpsat import Word, ask
+from gpuyield.plan.proof.cpsat_model import Aim, Question
 from gpuyield.plan.proof.objective import on_time_shares, run_costs, unlimited
 from gpuyield.plan.search.fewest import peak_of
 from plan.every_feature import prices_of

@@ -122,6 +122,9 @@ def test_beyond_what_is_placed_job_by_job_pauses_still_save_deadlines() -> None:
 
     plan = make_plan(asked, advise=False, work=120_000)
 
-    assert plan.on_time.weighted > on_time_shares(case.board, in_one_piece).weighted
+    weighted, before = plan.on_time.weighted, on_time_shares(case.board, in_one_piece).weighted
+    assert weighted is not None
+    assert before is not None
+    assert weighted > before
     assert sum(len(one.run.parts) > 1 for one in plan.jobs if one.run is not None) > 5
     assert accepted(asked, plan)

@@ -10,7 +10,8 @@ from gpuyield.model.plan import GpuNeed, Proof
 from gpuyield.plan.case import Case
 from gpuyield.plan.instance.budget import Budget
 from gpuyield.plan.instance.schedule import Schedule, meets_all
-from gpuyield.plan.proof.cpsat import NAME, Aim, Question, Word, ask
+from gpuyield.plan.proof.cpsat import NAME, Word, ask
+from gpuyield.plan.proof.cpsat_model import Aim, Question
 
 ASK_WORK = 120_000
 """What one question may take, in placements of a job."""

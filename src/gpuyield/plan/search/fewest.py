@@ -22,7 +22,8 @@ from gpuyield.plan.case import (
 from gpuyield.plan.instance.budget import Budget
 from gpuyield.plan.instance.profile import constant
 from gpuyield.plan.instance.schedule import Placement, Schedule, meets_all
-from gpuyield.plan.proof.cpsat import Aim, Question, ask
+from gpuyield.plan.proof.cpsat import ask
+from gpuyield.plan.proof.cpsat_model import Aim, Question
 from gpuyield.plan.proof.exact import bound_tasks
 from gpuyield.plan.proof.overload import forced_jobs, interval_certificate, tightest
 from gpuyield.plan.search.large import is_large, levelled_on
