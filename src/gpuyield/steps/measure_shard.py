@@ -186,8 +186,9 @@ def _stopped_by_signals() -> Iterator[None]:
     def stop(_: int, __: FrameType | None) -> None:
         raise KeyboardInterrupt("Nothing is sent any more.")
 
-    before = signal.signal(signal.SIGTERM, stop)
+    before = {one: signal.signal(one, stop) for one in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for one, handler in before.items():
+            signal.signal(one, handler)
