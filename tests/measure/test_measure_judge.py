@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 
 import numpy as np
@@ -15,6 +16,7 @@ from gpuyield.model.measure import (
     SECOND_NS,
     Grade,
     Phase,
+    Probe,
     ProbePlan,
     ProbeStatus,
     Records,
@@ -27,7 +29,7 @@ MS = 1_000_000
 OK = ResponseStatus.OK
 
 
-def records(*rows: dict[str, int], grades: dict[str, list[int]] | None = None) -> Records:
+def records(*rows: dict[str, int], grades: Mapping[str, Sequence[int]] | None = None) -> Records:
     """Rows in ms; what is not said did not happen, and sending was punctual."""
 
     def column(name: str, unit: int = MS) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
@@ -189,6 +191,27 @@ def test_a_kept_objective_passes_a_broken_one_fails_and_a_starved_sender_says_no
     assert [one.status for one in (kept, broken)] == [ProbeStatus.PASS, ProbeStatus.FAIL]
     assert (invalid.status, invalid.reason) == (ProbeStatus.INVALID, "give the sender a core of its own")
     assert (changed.status, changed.reason) == (ProbeStatus.INVALID, "the model changed")
+
+
+def test_a_check_passes_only_when_the_lower_bound_of_the_good_share_reaches_what_is_asked_for() -> None:
+    objective = Objective(name="exact", check="exact", share=Decimal("0.9"))
+
+    def judged(good_of_ten: int, batches: int) -> Probe:
+        """Evenly good: that many of each ten, one batch."""
+        count = 10 * batches
+        times = range(1000, 1000 + count * 100, 100)
+        rows = [{"at": at, "first": at + 5, "last": at + 5, "end": at + 5, "tokens": 1} for at in times]
+        grades = [Grade.GOOD if at % 10 < good_of_ten else Grade.BAD for at in range(count)]
+        return judge(plan(batches), Run(records=records(*rows, grades={"exact": grades})), [objective])
+
+    few, many, at_the_limit, bad = judged(10, 15), judged(10, 60), judged(9, 60), judged(7, 60)
+
+    assert [1 - one.tallies[0].bounds.hi >= 0.9 for one in (few, many, at_the_limit, bad)] == [True, True, False, False]
+    assert [one.status for one in (many, at_the_limit, bad)] == [
+        ProbeStatus.PASS,
+        ProbeStatus.UNDECIDED,
+        ProbeStatus.FAIL,
+    ]
 
 
 def test_a_backlog_that_grows_fails_a_probe_whose_latencies_are_still_good() -> None:

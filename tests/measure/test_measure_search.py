@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -116,6 +120,19 @@ def test_a_search_that_was_killed_ends_as_if_it_had_not_been(after: int) -> None
     assert len(kept) == after
     assert resumed == whole
     assert rest.ran == list(range(after, len(whole.probes)))
+
+
+def test_a_search_that_was_killed_at_20_random_points_ends_as_if_it_had_not_been(tmp_path: Path) -> None:
+    script = Path(__file__).with_name("killed_search.py")
+
+    done = subprocess.run([sys.executable, str(script), str(tmp_path), "5", "20"], capture_output=True, check=False)
+
+    assert done.returncode == 0, done.stderr.decode()[-1000:]
+    found = json.loads(done.stdout)
+    assert len(found["progress"]) == 20
+    assert found["progress"] == sorted(found["progress"]), "what was kept once is never lost"
+    assert found["resumed"] == found["whole"]
+    assert found["rows"] == found["whole"]["sent"], "every request is in the raw records once"
 
 
 def test_a_line_that_is_no_probe_is_an_error_that_names_it() -> None:
