@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -11,10 +11,11 @@ from gpuyield.errors import DeclarationError, SourceError
 from gpuyield.measure.arrivals import Schedule
 from gpuyield.measure.rules import RULES, expected_s, judged_s
 from gpuyield.measure.search import Settings, search
+from gpuyield.measure.sender.attained import Attained
 from gpuyield.measure.sender.bench import Flight, LiveBench, Orders
 from gpuyield.measure.sender.ceiling import self_test
 from gpuyield.model.declaration import Objective
-from gpuyield.model.measure import Probe
+from gpuyield.model.measure import Phase, Probe
 from gpuyield.report.answer import Answer
 from gpuyield.report.screens.measure import Announcement, announced_answer, announcement, probe_line
 from gpuyield.steps.measure_answer import answer_of
@@ -83,6 +84,8 @@ def find(asked: Asked, *, folder: Path, say: Say, tell: Say) -> Found:
     if before:
         say(f"Going on after {len(before)} probes of a run that was stopped.")
 
+    attained = Attained(asked.objectives)
+
     def keep(probe: Probe) -> None:
         kept.keep(probe)
         say(probe_line(probe))
@@ -98,7 +101,7 @@ def find(asked: Asked, *, folder: Path, say: Say, tell: Say) -> Found:
         cost=cost,
         abort_if=asked.abort_if,
         look=look,
-        tell=lambda flight: tell(_progress(flight)),
+        tell=lambda flight: tell(_progress(flight, attained.shares(flight.plan.number, flight.told))),
     )
     settings = Settings(
         objectives=asked.objectives,
@@ -157,11 +160,14 @@ def _objective_words(one: Objective) -> str:
     return f"{one.name} for {share}"
 
 
-def _progress(flight: Flight) -> str:
+def _progress(flight: Flight, kept: Mapping[str, float]) -> str:
+    """Rate, answers, what they kept so far, requests in flight, and the time left; bursts are to be missed."""
     failed = f", {flight.failed} failed" if flight.failed else ""
+    shares = [f", {name} kept by {share * 100:.1f} %" for name, share in kept.items()]
+    left = f"{format_duration(round(flight.left_s) * 1000)} left" if flight.left_s >= 0.5 else "waiting for the last"
     return (
-        f"{flight.plan.phase} at {flight.plan.rate_rps:g} requests/s: {flight.done} of {flight.sent} answered{failed}, "
-        f"{flight.in_flight} in flight, {format_duration(round(flight.left_s) * 1000)} left"
+        f"{flight.plan.phase} at {flight.plan.rate_rps:g} requests/s: {flight.done} of {flight.sent} answered{failed}"
+        f"{'' if flight.plan.phase is Phase.CEILING else ''.join(shares)}, {flight.in_flight} in flight, {left}"
     )
 
 

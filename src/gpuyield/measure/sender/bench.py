@@ -31,7 +31,7 @@ _MOST_CONNECTIONS = 20_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flight:
-    """Where a probe is, for whoever watches. `left_s`: until the last request is sent."""
+    """Where a probe is, for whoever watches. `left_s`: until the last request is sent. `told` by each worker."""
 
     plan: ProbePlan
     sent: int
@@ -39,6 +39,7 @@ class Flight:
     failed: int
     in_flight: int
     left_s: float
+    told: tuple[Progress | None, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,6 +212,7 @@ def _flight(plan: ProbePlan, told: Sequence[Progress | None], last_s: float) -> 
         failed=sum(one.failed for one in known),
         in_flight=sum(one.in_flight for one in known),
         left_s=max(0.0, last_s - max((one.at_s for one in known), default=0.0)),
+        told=tuple(told),
     )
 
 
