@@ -71,6 +71,7 @@ def test_a_plan_without_a_job_file_is_of_the_jobs_that_the_cluster_declares(made
         (("queue", "--by", "team"), "queue"),
         (("cost",), "cost"),
         (("plan",), "plan"),
+        (("what-if", "--gpus", "+2"), "what-if"),
         (("decide",), "decide"),
         (("report",), "report"),
         (("ledger", "digest"), "ledger-digest"),
@@ -96,6 +97,35 @@ def test_every_lever_of_the_decision_is_explained(made: tuple[Console, Done]) ->
 
     assert names == ["reschedule", "reclaim"]
     assert [one.document["levers"] for one in explained] == [[lever] for lever in decided["levers"]]
+
+
+def test_what_if_changes_the_plan_of_the_clusters_own_jobs(made: tuple[Console, Done]) -> None:
+    plan = on_demo(made, "plan", "-o", "json").document
+    name = plan["jobs"][0]["id"]
+
+    found = on_demo(made, "what-if", "--gpus", "+2", "--resource", "gpu/h100", "--drop", name, "-o", "json").document
+
+    assert found["before"]["jobs"] == plan["jobs"]
+    assert found["after"]["gpus"]["gpu/h100"]["available"] == plan["gpus"]["gpu/h100"]["available"] + 2
+    assert {job["id"] for job in found["after"]["jobs"]} == {job["id"] for job in plan["jobs"]} - {name}
+    assert found["gaps"][0]["where"] == "jobs"
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (
+            ("--resource", "gpu/h10", "--gpus", "+1"),
+            '--resource: there are no GPUs "gpu/h10". Did you mean "gpu/h100"?',
+        ),
+        (("--move", "milestone:rc=2026-12-01"), "--move milestone: only those of a job file can be moved."),
+    ],
+)
+def test_what_if_says_what_it_cannot_change(made: tuple[Console, Done], change: tuple[str, ...], said: str) -> None:
+    done = on_demo(made, "what-if", *change)
+
+    assert done.code == 2
+    assert said in done.err
 
 
 def test_a_screen_ends_with_the_next_command(made: tuple[Console, Done]) -> None:

@@ -16,6 +16,7 @@ def what_if(
     jobs: Path | None = None,
     capacity: Path | None = None,
     gpus: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
+    resource: str | None = None,
     job: Path | None = None,
     move: Annotated[tuple[str, ...], Parameter(negative="")] = (),
     drop: Annotated[tuple[str, ...], Parameter(negative="")] = (),
@@ -25,6 +26,8 @@ def what_if(
 ) -> Answer:
     """The same plan with changes, and what they do.
 
+    Without --jobs it changes the plan of the declared jobs that the ledger shows, as gpuyield plan makes it.
+
     Parameters
     ----------
     jobs:
@@ -32,7 +35,9 @@ def what_if(
     capacity:
         What exists, as in gpuyield plan.
     gpus:
-        More or fewer GPUs: +8, -4; without --capacity first what exists: 4+4.
+        More or fewer GPUs: +8, -4; or what exists and the change: 4+4.
+    resource:
+        Kind of GPUs that --gpus changes, such as gpu/h100 (default: the only one).
     job:
         File of one or more jobs to add.
     move:
@@ -52,6 +57,7 @@ def what_if(
         jobs=jobs,
         capacity=capacity,
         gpus=gpus,
+        resource=resource,
         add=job,
         moves=move,
         drops=drop,

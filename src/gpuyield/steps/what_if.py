@@ -13,12 +13,14 @@ from gpuyield.declare.problem import gpu_resources
 from gpuyield.declare.rows import read_rows
 from gpuyield.declare.values import did_you_mean
 from gpuyield.declare.yaml_file import read_file
-from gpuyield.errors import DeclarationError, Mistake
+from gpuyield.errors import DeclarationError, EvidenceError, Mistake
 from gpuyield.model.declaration import Declaration
-from gpuyield.model.job import Capacity, PlanJob, Problem
+from gpuyield.model.evidence import Gap
+from gpuyield.model.job import Capacity, PlanJob, PlanObjective, Problem, is_gpu
 from gpuyield.report.answer import Answer
 from gpuyield.report.screens.what_if import what_if_answer as answer_of
 from gpuyield.steps.plan import command_line, make, read_named_problem
+from gpuyield.steps.plan_cluster import cluster_work
 from gpuyield.steps.setting import read_declaration
 from gpuyield.units import parse_zone
 
@@ -32,6 +34,7 @@ def what_if_answer(
     jobs: Path | None,
     capacity: Path | None,
     gpus: str | None,
+    resource: str | None,
     add: Path | None,
     moves: tuple[str, ...],
     drops: tuple[str, ...],
@@ -40,59 +43,78 @@ def what_if_answer(
 ) -> Answer:
     """The answer of `gpuyield what-if`."""
     declared = read_declaration(file)
-    if jobs is None:
+    exist, more = _gpus(gpus)
+    if capacity is not None and exist is not None:
+        raise DeclarationError("the capacity file says what exists.", where="--gpus", fix="Write only the change: +8.")
+    gaps: tuple[Gap, ...] = ()
+    if capacity is None and exist is None:
+        work = cluster_work(
+            file=file, ledger_root=ledger_root, jobs=jobs, origin=origin, objective=PlanObjective.ON_TIME, resource=None
+        )
+        if work.problem is None:
+            raise EvidenceError(
+                "no job that was collected declares a deadline, so there is no plan to change.",
+                where="--jobs",
+                fix="Name jobs with --jobs FILE, or declare deadlines: gpuyield doctor lists what lacks one.",
+            )
+        before, gaps = work.problem, work.gaps
+    elif jobs is None:
         raise DeclarationError("no jobs are named.", where="--jobs", fix="Write --jobs jobs.yaml.")
-    base_gpus, more = _gpus(gpus, has_file=capacity is not None)
-    milestones = dict(declared.milestones)
-    before = read_named_problem(declared, jobs=jobs, capacity=capacity, gpus=base_gpus, origin=origin)
-    origin_text = origin
-    if any(move.startswith("milestone:") for move in moves):
-        milestones.update(_moved_milestones(moves, declared))
-    changed = read_named_problem(
-        replace(declared, milestones=milestones), jobs=jobs, capacity=capacity, gpus=base_gpus, origin=origin_text
-    )
-    changed = replace(changed, origin_ms=before.origin_ms)
+    else:
+        before = read_named_problem(declared, jobs=jobs, capacity=capacity, gpus=exist, origin=origin)
+    changed = before
+    milestones = [move for move in moves if move.startswith("milestone:")]
+    if milestones:
+        if jobs is None or (capacity is None and exist is None):
+            raise DeclarationError(
+                "only those of a job file can be moved.",
+                where="--move milestone",
+                fix="Name --jobs FILE and --capacity FILE, or move jobs one by one: --move JOB=TIME.",
+            )
+        moved = replace(declared, milestones={**declared.milestones, **_moved_milestones(milestones, declared)})
+        named = read_named_problem(moved, jobs=jobs, capacity=capacity, gpus=exist, origin=origin)
+        changed = replace(named, origin_ms=before.origin_ms)
     changed = _with_jobs(changed, add, declared)
     changed = _without(changed, drops)
-    changed = _moved(changed, [move for move in moves if not move.startswith("milestone:")], declared)
-    changed = replace(changed, capacity=_with_gpus(changed.capacity, more))
+    changed = _moved(changed, [move for move in moves if move not in milestones], declared)
+    changed = replace(changed, capacity=_with_gpus(changed.capacity, more, resource))
     old = make(before, seed=seed, time_limit=_TIME_LIMIT)
     return answer_of(
         old.document,
         make(changed, seed=seed, time_limit=_TIME_LIMIT, start_from=old.plan).document,
         zone=parse_zone(declared.reporting_zone),
-        again=command_line(jobs, capacity, base_gpus, origin),
+        again=command_line(jobs, capacity, exist, origin),
+        gaps=gaps,
     )
 
 
-def _gpus(text: str | None, *, has_file: bool) -> tuple[int | None, int]:
-    """GPUs that exist (None: the capacity file says) and the change of them, of `4+4`, `+8`, `-2` or `4`."""
+def _gpus(text: str | None) -> tuple[int | None, int]:
+    """GPUs that exist (None: the capacity file or the cluster says) and their change, of `4+4`, `+8`, `-2` or `4`."""
     if text is None:
         return None, 0
     found = re.fullmatch(r"(\d+)?([+-]\d+)?", text.strip())
     if not found or not text.strip():
         raise DeclarationError(f'"{text}" is no number of GPUs.', where="--gpus", fix="Write +8, -4, or 64+8.")
     exist, more = found.groups()
-    if has_file and exist is not None:
-        raise DeclarationError("the capacity file says what exists.", where="--gpus", fix="Write only the change: +8.")
-    if not has_file and exist is None:
-        raise DeclarationError(
-            "nothing says how many GPUs exist.", where="--gpus", fix=f"Write 64{text.strip()}, or add --capacity FILE."
-        )
     return (None if exist is None else int(exist)), int(more or 0)
 
 
-def _with_gpus(capacity: Capacity, more: int) -> Capacity:
+def _with_gpus(capacity: Capacity, more: int, resource: str | None) -> Capacity:
+    """`resource` is the one that changes (None: there is only one)."""
+    names = sorted(name for name in capacity.steps if is_gpu(name))
+    if resource is not None and resource not in names:
+        raise DeclarationError(
+            f'there are no GPUs "{resource}".', where="--resource", fix=did_you_mean(resource, names)
+        )
     if not more:
         return capacity
-    names = [name for name in capacity.steps if name == "gpu" or name.startswith("gpu/")]
-    if len(names) != 1:
+    if resource is None and len(names) != 1:
         raise DeclarationError(
-            f"capacity has {len(names)} GPU resources: {', '.join(names)}.",
+            f"there are {len(names)} kinds of GPUs: {', '.join(names)}.",
             where="--gpus",
-            fix="Change the capacity file instead.",
+            fix=f"Say which: --resource {names[0]}." if names else "Name GPUs in the capacity file.",
         )
-    name = names[0]
+    name = resource or names[0]
     most = max(amount for _, amount in capacity.steps[name])
     if most + more < 0:
         raise DeclarationError(
@@ -153,11 +175,9 @@ def _moved(problem: Problem, moves: list[str], declared: Declaration) -> Problem
     return replace(problem, jobs=tuple(moved(job) for job in problem.jobs))
 
 
-def _moved_milestones(moves: tuple[str, ...], declared: Declaration) -> dict[str, int]:
+def _moved_milestones(moves: list[str], declared: Declaration) -> dict[str, int]:
     moved = {}
     for move in moves:
-        if not move.startswith("milestone:"):
-            continue
         name, sign, text = move.removeprefix("milestone:").partition("=")
         if not sign or name not in declared.milestones:
             raise DeclarationError(

@@ -5,14 +5,18 @@ from __future__ import annotations
 from typing import Any  # Documents are JSON.
 from zoneinfo import ZoneInfo
 
-from gpuyield.model.document import schema_name
+from gpuyield.model.document import gaps_document, schema_name
+from gpuyield.model.evidence import Gap
 from gpuyield.report.answer import Answer, Next
 from gpuyield.report.facts import Document
+from gpuyield.report.screens.account import gap_notes
 from gpuyield.report.tables import Cell, Column, Kind, Table, format_local
 from gpuyield.units import parse_instant
 
 
-def what_if_answer(before: Document, after: Document, *, zone: ZoneInfo, again: str) -> Answer:
+def what_if_answer(
+    before: Document, after: Document, *, zone: ZoneInfo, again: str, gaps: tuple[Gap, ...] = ()
+) -> Answer:
     """Both plans side by side; `again` is the command that makes the plan without the changes."""
     changed = changes(before, after)
     first = (after.get("explanation") or [""])[0]
@@ -23,11 +27,12 @@ def what_if_answer(before: Document, after: Document, *, zone: ZoneInfo, again: 
             "before": before,
             "after": after,
             "changes": changed,
+            "gaps": gaps_document(gaps),
         },
         headline=(headline, str(first)) if first else (headline,),
         tables=(_summary(before, after), *([_changes_table(changed, zone)] if changed else [])),
         csv=_changes_table(changed, zone),
-        notes=() if changed else ("No job changes.",),
+        notes=(*(() if changed else ("No job changes.",)), *gap_notes(gaps, zone=zone)),
         next=(Next(command=again, why="the plan as it is; edit the files to keep a change"),),
         zone=zone if changed else None,
     )
