@@ -5,14 +5,12 @@ python -m pytest            about a minute; skipped where the programs are not b
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("cryptography", reason="the control plane makes its certificates with cryptography")
 
-import binaries
 from fake_kubelet import NodeSpec, parse_nodes
 from kube import NODE, Resource, is_true, wait_for
 from processes import ComponentError
@@ -21,17 +19,6 @@ from scenario import scenario
 from controlplane import ControlPlane
 
 pytestmark = pytest.mark.controlplane
-
-
-@pytest.fixture(scope="session")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """One control plane for all tests: starting one takes longer than most tests."""
-    try:
-        binaries.program("kueue")
-    except binaries.BuildError as error:
-        pytest.skip(str(error))
-    with ControlPlane(tmp_path_factory.mktemp("controlplane"), nodes=["1x4"]) as running:
-        yield running
 
 
 def test_a_gated_job_starts_only_when_it_is_released(stack: ControlPlane) -> None:
