@@ -6,13 +6,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gpuyield.model.job import Capacity, Problem
 from gpuyield.model.plan import Certificate, Run
 from gpuyield.plan.instance.board import Board, Mode, Steps, Task, arrange
-from gpuyield.plan.instance.budget import Budget
+from gpuyield.plan.instance.budget import Budget, never
 from gpuyield.plan.instance.completed import complete as complete
 from gpuyield.plan.instance.profile import NEVER, most_between, with_added
 from gpuyield.plan.instance.schedule import (
@@ -288,14 +288,22 @@ def worst_overload(case: Case) -> tuple[int, Overload] | None:
     return None if best is None else (best[1], best[0][1])
 
 
-def prove(case: Case, budget: Budget, *, known: Finding | None = None, work: int = SETTLE_WORK) -> Certificate | None:
+def prove(
+    case: Case,
+    budget: Budget,
+    *,
+    known: Finding | None = None,
+    work: int = SETTLE_WORK,
+    quickly: bool = True,
+) -> Certificate | None:
     """A certificate that not all hard deadlines can be met; None where none was found.
 
-    `known` is what the exact lanes already know, None: they have not been asked.
+    `known` is what the exact lanes already know, None: they have not been asked; without `quickly` the quick proof is
+    known to find nothing.
     """
     if case.hard_impossible:
         return _impossible_certificate(case, budget)
-    quick = quick_proof(case)
+    quick = quick_proof(case, budget) if quickly else None
     if quick is not None:
         return quick
     if known is None:
@@ -305,7 +313,7 @@ def prove(case: Case, budget: Budget, *, known: Finding | None = None, work: int
     return search_tree(case, budget) or _learned(case, bound_tasks(case.board, case.windows), budget, work).certificate
 
 
-def quick_proof(case: Case) -> Certificate | None:
+def quick_proof(case: Case, budget: Budget) -> Certificate | None:
     """The certificate of an overloaded interval or of gangs that do not fit each other; None where there is neither."""
     over = worst_overload(case)
     if over:
@@ -313,7 +321,7 @@ def quick_proof(case: Case) -> Certificate | None:
         interval = interval_certificate(case.board, case.steps, case.windows, resource, span.from_ms, span.to_ms)
         if interval["required_gpu_ms"] > interval["capacity_gpu_ms"]:
             return interval
-    return wide_gangs(case)
+    return wide_gangs(case, budget.should_stop)
 
 
 def _impossible_certificate(case: Case, budget: Budget) -> Certificate | None:
@@ -331,10 +339,10 @@ def _impossible_certificate(case: Case, budget: Budget) -> Certificate | None:
     return None
 
 
-def wide_gangs(case: Case) -> Certificate | None:
+def wide_gangs(case: Case, should_stop: Callable[[], bool] = never) -> Certificate | None:
     """Gangs of which no two fit side by side, or that leave too much idle beside each other; None without any."""
     given = (case.board, case.steps, case.windows)
-    return one_at_a_time(*given) or dual_feasible(*given)
+    return one_at_a_time(*given) or dual_feasible(*given, should_stop)
 
 
 def search_tree(case: Case, budget: Budget) -> Certificate | None:

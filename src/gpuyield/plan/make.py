@@ -165,7 +165,7 @@ class _Maker:
         if meets_all(case.board, known.schedule):
             return self._polished(known)
         if is_large(case):
-            known.certificate = quick_proof(case)
+            known.certificate = quick_proof(case, self.budget)
         if case.hard_impossible:
             known.certificate = prove(case, self.budget)
         elif known.certificate is None:
@@ -178,7 +178,7 @@ class _Maker:
                 if meets_all(case.board, known.schedule):
                     return self._polished(known)
             known.none_exists = found.none_exists
-            known.certificate = prove(case, self.budget, known=found)
+            known.certificate = prove(case, self.budget, known=found, quickly=not is_large(case))
         return known
 
     def _best_by_rule(self) -> Schedule:

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from gpuyield.plan.case import Case
 
 
-def complete(case: Case, placed: Mapping[int, Placement]) -> Schedule:
-    """The placements kept, and every other job behind them as early as it fits."""
-    board = case.board
+def complete(case: Case, placed: Mapping[int, Placement], *, overrun: bool = False) -> Schedule:
+    """The placements kept, and every other job behind them as early as it fits; with `overrun` after its deadline."""
+    board, manner = case.board, Manner(ShapeChoice.EARLIEST, overrun=overrun)
     profile = Profile(case.steps)
     rows: list[Placement | None] = [None] * len(board.tasks)
     for at, one in placed.items():
@@ -39,7 +39,7 @@ def complete(case: Case, placed: Mapping[int, Placement]) -> Schedule:
             rows[at] = place_fixed(profile, task) if all(end <= task.fixed_ms for end in ends) else None
             continue
         ready_ms = max([task.release_ms, *ends])
-        best = choose(profile, task, case.windows.tails[at], ready_ms, Manner(ShapeChoice.EARLIEST))
+        best = choose(profile, task, case.windows.tails[at], ready_ms, manner)
         if best is not None:
             hold(profile, best)
             rows[at] = best

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 
 import numpy as np
 
 from gpuyield.model.plan import Certificate
 from gpuyield.plan.instance.board import Board, Mode, Steps
+from gpuyield.plan.instance.budget import never
 from gpuyield.plan.instance.profile import pieces
 from gpuyield.plan.instance.windows import Windows
 from gpuyield.plan.proof.overload import Forced, Ints, forced_jobs, forced_worth, tightest
@@ -29,18 +30,27 @@ LEVELS = 3
 """Amounts, the greatest there are, to which worths are fitted."""
 
 
-def dual_feasible(board: Board, steps: Sequence[Steps], windows: Windows) -> Certificate | None:
+def dual_feasible(
+    board: Board, steps: Sequence[Steps], windows: Windows, should_stop: Callable[[], bool] = never
+) -> Certificate | None:
     """The certificate of a resource on which some widths do not fit each other; None where none was found."""
     for resource in range(len(board.resources)):
         forced = forced_jobs(board, windows, resource)
         if 2 <= len(forced) <= MOST_JOBS:
-            found = _on(board, steps[resource], windows, resource, forced)
+            found = _on(board, steps[resource], windows, resource, forced, should_stop)
             if found is not None:
                 return found
     return None
 
 
-def _on(board: Board, steps: Steps, windows: Windows, resource: int, forced: Forced) -> Certificate | None:
+def _on(
+    board: Board,
+    steps: Steps,
+    windows: Windows,
+    resource: int,
+    forced: Forced,
+    should_stop: Callable[[], bool],
+) -> Certificate | None:
     widths, counts = np.unique(forced.demands, return_counts=True)
     levels = sorted({amount for *_, amount in pieces(steps, 0, int(forced.tails.max())) if amount}, reverse=True)
     if len(widths) > MOST_WIDTHS or not levels or levels[0] > MOST_AMOUNT:
@@ -58,7 +68,7 @@ def _on(board: Board, steps: Steps, windows: Windows, resource: int, forced: For
         if span is not None:
             return _certificate(board, steps, windows, resource, worth, (span.from_ms, span.to_ms))
         left -= 1
-        if not left:
+        if not left or should_stop():
             return None
     return None
 

@@ -3,22 +3,12 @@
 from __future__ import annotations
 
 from gpuyield.plan.case import Case, complete
-from gpuyield.plan.instance.schedule import Placement, Schedule
+from gpuyield.plan.instance.schedule import Schedule
 
 
 def behind(case: Case, best: Schedule) -> Schedule:
     """The best plan kept, and what it gives up run behind it without regard to deadlines."""
-    names = [task.job.id for at, task in enumerate(case.board.tasks) if best.placed[at] is None]
-    loose = case.without_deadlines(names)
-    place = {task.job.id: one for task, one in zip(case.board.tasks, best.placed, strict=True) if one is not None}
-    kept: dict[int, Placement] = {}
-    for task in loose.board.tasks:
-        one = place.get(task.job.id)
-        if one is not None:
-            kept[task.index] = one
-    filled = complete(loose, kept)
-    by_name = {task.job.id: one for task, one in zip(loose.board.tasks, filled.placed, strict=True)}
-    return Schedule([by_name[task.job.id] for task in case.board.tasks])
+    return complete(case, {at: one for at, one in enumerate(best.placed) if one is not None}, overrun=True)
 
 
 def lateness(case: Case, schedule: Schedule) -> list[tuple[str, int]]:
