@@ -41,6 +41,13 @@ def test_the_status_is_true_and_verify_accepts_it() -> None:
     assert counts["unknown"] <= UNKNOWN_FLOOR * counts.total()
 
 
+def test_the_floor_names_the_job_behind_a_chain_that_no_longer_ends_in_time() -> None:
+    # On one GPU less the wide job takes its slower shape, and then its follower is late.
+    counts = _judged(range(13_026, 13_027))
+
+    assert counts["optimal"] == 1
+
+
 @pytest.mark.slow_laws
 def test_the_status_is_true_on_ten_thousand_problems(capsys: pytest.CaptureFixture[str]) -> None:
     size = 10_000 if os.environ.get("GPUYIELD_LAWS", "full") == "full" else 600

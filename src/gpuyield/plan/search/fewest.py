@@ -20,6 +20,7 @@ from gpuyield.plan.case import (
     wide_gangs,
 )
 from gpuyield.plan.instance.budget import Budget
+from gpuyield.plan.instance.frame import Frame
 from gpuyield.plan.instance.profile import constant
 from gpuyield.plan.instance.schedule import Placement, Schedule, meets_all
 from gpuyield.plan.proof.cpsat import ask
@@ -115,22 +116,19 @@ def _floor(case: Case, roomy: Case, resource: int) -> tuple[int, Certificate | N
     if len(forced) and int(forced.demands.max()) > floor:
         widest = int(forced.demands.argmax())
         floor = int(forced.demands[widest])
-        name = _with_deadline(roomy, int(forced.tasks[widest]))
+        name = _too_wide(roomy, resource, int(forced.tasks[widest]), floor)
         certificate = {"kind": "search", "branches": [{"closed": "impossible", "id": name}]}
     return _raised_by_gangs(case, resource, floor, certificate)
 
 
-def _with_deadline(case: Case, at: int) -> str:
-    """The job itself, or one that waits for it and has the deadline that forces it."""
-    waiting, seen = [at], {at}
-    while waiting:
-        task = case.board.tasks[waiting.pop(0)]
-        if task.deadline_ms is not None or task.fixed_ms is not None:
-            return task.job.id
-        fresh = [one for one in task.after if one not in seen]
-        seen.update(fresh)
-        waiting.extend(fresh)
-    return case.board.tasks[at].job.id
+def _too_wide(roomy: Case, resource: int, widest: int, amount: int) -> str:
+    """A job without a usable shape on one less: the widest itself, or one behind it that no longer ends in time."""
+    if not roomy.board.chained:
+        return roomy.board.tasks[widest].job.id
+    fewer = roomy.with_steps(resource, constant(roomy.steps[resource], amount - 1))
+    frame = Frame(fewer.board, fewer.steps, 1)
+    stuck = [task.job.id for task in fewer.board.tasks if frame.must_run(task.index) and not frame.usable(task.index)]
+    return stuck[0]
 
 
 def _raised_by_gangs(
