@@ -108,7 +108,8 @@ def build(evidence: Evidence, asked: Asked, *, decision_path: Path | None = None
             decision=decision.document,
             services=services,
             measured=measured_documents(setting.ledger, services),
-            gaps=(*decision.decision.gaps, *cost.gaps, *services.gaps),
+            # One gap may have reached several of them.
+            gaps=tuple(dict.fromkeys((*decision.decision.gaps, *cost.gaps, *services.gaps))),
             sources=_sources(setting, evidence),
             after_services=decision.decision.inputs.after_services,
             decision_path=None if decision_path is None else str(decision_path),
