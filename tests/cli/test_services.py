@@ -86,10 +86,13 @@ def declare(folder: Path, url: str) -> None:
     )
 
 
-def remember(folder: Path, *, replicas: int | None = 1, expires: str = "2999-01-01T00:00:00Z") -> None:
+def remember(
+    folder: Path, *, replicas: int | None = 1, expires: str = "2999-01-01T00:00:00Z", digest: str = "sha256:ab"
+) -> None:
     """A measurement of the service against its declared objectives: 12.4 a second are certified."""
     document = measured_document(service="chat")
     document["result"] |= {"replicas": replicas, "expires_at": expires}
+    document["config"]["digest"] = digest
     (service,) = load_declaration(folder / "gpuyield.yaml").services
     evidence = capacity_of(document, {"objectives": []})
     record_capacity(Ledger.existing(folder / ".gpuyield"), replace(evidence, objectives=objectives_text(service)))

@@ -287,4 +287,12 @@ CAPACITY = Table(
 where none is certified or refuted), a number that is not known is -1. `curve` is a JSON list of the steady probes
 `{rate_rps, status, kept: {NAME: [share, lo, hi]}}`; the document is in `documents/` under `inputs_digest`."""
 
+CONFIGS = Table(
+    "configs",
+    {"service": "text", "digest": "text", "ts_ms": "int", "engine": "text"},
+    ("service", "digest"),
+)
+"""What services told of their settings, and when last in a day: `digest` as in measurements. No part of the ledger's
+digest, for it is of the moment of a collection and not of its window."""
+
 ALL_TABLES = (SAMPLES, SERIES, RUNS, SCRAPES, COVERAGE, PRICES, OUTCOMES, VERDICTS, SERVING, CAPACITY)

@@ -18,6 +18,7 @@ from gpuyield.model.declaration import Declaration
 from gpuyield.model.evidence import Gap
 from gpuyield.report.answer import Answer
 from gpuyield.report.screens.collect import OutcomeFiles, collect_answer
+from gpuyield.steps.configs import remember_configs
 from gpuyield.steps.outcomes import import_declared
 from gpuyield.steps.setting import DEFAULT_WINDOW, read_declaration, wall_clock_ms
 from gpuyield.units import Window, parse_span, parse_window, parse_zone
@@ -49,6 +50,7 @@ def collect(
         if declared.sources.opencost is not None:
             prices = _prices(declared, folder=file.parent, ledger=ledger, window=span, now_ms=now, refresh=refresh)
         outcomes = import_declared(declared, folder=file.parent, ledger=ledger, now_ms=now)
+        remember_configs(declared, ledger, now_ms=now)
     return collect_answer(
         found,
         price_gaps=tuple(prices),

@@ -27,8 +27,13 @@ _MANY_TOKENS = 8
 
 def looker(asked: Asked) -> Callable[[], Served]:
     """A function that asks the service what it is; what does not answer is left unknown."""
-    base = HttpClient(asked.where, patience=_PATIENCE)
-    above = HttpClient(above_v1(asked.where), patience=_PATIENCE)
+    return look_at(asked.where)
+
+
+def look_at(where: Endpoint) -> Callable[[], Served]:
+    """The same of an endpoint."""
+    base = HttpClient(where, patience=_PATIENCE)
+    above = HttpClient(above_v1(where), patience=_PATIENCE)
 
     def look() -> Served:
         metrics = _body(above, "/metrics")

@@ -22,7 +22,9 @@ from gpuyield.model.services import Services, ServiceState
 from gpuyield.model.waterfall import ALLOCATED, BUSY, GpuClass
 from gpuyield.report.answer import Answer
 from gpuyield.report.screens.services import services_answer as answer_of
+from gpuyield.report.sentences import listed
 from gpuyield.steps.capacity import newest, read_capacity
+from gpuyield.steps.configs import digest_now
 from gpuyield.steps.declared_work import last_seen_ms
 from gpuyield.steps.documents import read_json
 from gpuyield.steps.evidence import Evidence, gather_chosen
@@ -44,6 +46,8 @@ def services_of(evidence: Evidence, *, now_ms: int) -> Services:
     capacities = newest(read_capacity(evidence.setting.ledger))
     rows = _rows(evidence, declared)
     replicas, busy = _replicas(evidence), _busy(evidence)
+    told = {name: digest_now(evidence.setting.ledger, one) for name, one in capacities.items()}
+    digests = {name: digest for name, digest in told.items() if digest is not None}
     states = []
     for service in declared:
         own = rows.get(service.name, [])
@@ -56,6 +60,7 @@ def services_of(evidence: Evidence, *, now_ms: int) -> Services:
             replicas=replicas.get(service.name),
             objectives=objectives_text(service),
             now_ms=now_ms,
+            digest=digests.get(service.name),
         )
         states.append(
             ServiceState(
@@ -71,7 +76,8 @@ def services_of(evidence: Evidence, *, now_ms: int) -> Services:
                 reason=reason,
             )
         )
-    return Services(window=evidence.window, now_ms=now_ms, services=tuple(states), gaps=_gaps(evidence, states))
+    gaps = _gaps(evidence, states, digests)
+    return Services(window=evidence.window, now_ms=now_ms, services=tuple(states), gaps=gaps)
 
 
 def measured_documents(ledger: Ledger, found: Services) -> tuple[dict[str, Any], ...]:
@@ -149,14 +155,15 @@ def _busy(evidence: Evidence) -> Mapping[str, float]:
     return {name: busy[name] / seen[name] for name in seen if seen[name]}
 
 
-def _gaps(evidence: Evidence, states: Sequence[ServiceState]) -> tuple[Gap, ...]:
+def _gaps(evidence: Evidence, states: Sequence[ServiceState], digests: Mapping[str, str]) -> tuple[Gap, ...]:
     gaps = list(evidence.lacks)
     if any(one.whole is not None for state in states for one in state.objectives):
         reason = (
             "requests that a server refused or lost are in none of its histograms, so attainment is of answered ones"
         )
         gaps.append(Gap(reason=reason, where="services.objectives"))
-    if any(state.headroom_rps is not None for state in states):
-        reason = "whether a service is still set as it was measured is not checked"
+    unchecked = [one.name for one in states if one.headroom_rps is not None and one.name not in digests]
+    if unchecked:
+        reason = f"whether {listed(unchecked)} is still set as it was measured is not known: its endpoint told nothing since"
         gaps.append(Gap(reason=reason, where="services.headroom_rps"))
     return tuple(gaps)

@@ -1,0 +1,65 @@
+"""What declared services say of their settings, remembered with each collection: a measurement holds for them only."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any  # rows of a SQL engine have no narrower type
+
+import numpy.typing as npt
+
+from gpuyield.collect.endpoint import endpoint
+from gpuyield.errors import DeclarationError
+from gpuyield.ledger import Columns, Ledger
+from gpuyield.ledger.tables import CONFIGS
+from gpuyield.model.declaration import Declaration
+from gpuyield.model.service_capacity import ServiceCapacity
+from gpuyield.steps.measure_service import look_at
+from gpuyield.units import day_name
+
+
+def remember_configs(declared: Declaration, ledger: Ledger, *, now_ms: int) -> None:
+    """Ask every declared endpoint what it is; one that does not answer, or not in whole, is not known.
+
+    Raises:
+        SourceError: No room, no rights, or a damaged ledger.
+    """
+    for service in declared.services:
+        if service.endpoint is None:
+            continue
+        try:
+            where = endpoint(product="the model server", url=service.endpoint, declared_at="services.endpoint")
+        except DeclarationError:
+            continue
+        served = look_at(where)()
+        if served.engine is None or not served.models:
+            # Without a key some servers tell a part only: that would look like a change.
+            continue
+        row: dict[str, str | int] = {
+            "service": service.name,
+            "digest": served.digest,
+            "ts_ms": now_ms,
+            "engine": served.engine,
+        }
+        ledger.update_day(CONFIGS, day_name(now_ms), partial(_united, row))
+
+
+def digest_now(ledger: Ledger, capacity: ServiceCapacity) -> str | None:
+    """The settings' digest that a service told last, if it was after its measurement; None: not known."""
+    days = [day for day in ledger.days(CONFIGS) if day >= day_name(capacity.started_ms)]
+    rows = ledger.read(CONFIGS, days=days)
+    told = [
+        (int(at_ms), str(digest))
+        for name, at_ms, digest in zip(*(rows[name].tolist() for name in ("service", "ts_ms", "digest")), strict=True)
+        if name == capacity.service and at_ms > capacity.started_ms
+    ]
+    return max(told)[1] if told else None
+
+
+def _united(row: dict[str, str | int], old: dict[str, npt.NDArray[Any]]) -> Columns:
+    """One row for each service and digest of a day: the last time that it was told."""
+    kept = [
+        at
+        for at in range(len(old["service"]))
+        if (old["service"][at], old["digest"][at]) != (row["service"], row["digest"])
+    ]
+    return {name: [*(old[name][at] for at in kept), row[name]] for name in CONFIGS.columns}
