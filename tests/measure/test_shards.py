@@ -175,7 +175,14 @@ def test_a_shard_sends_only_what_was_asked_of_all(
     other = replace(file, round=replace(file.round, arrivals_sha256="0" * 64))
     changed = replace(file, question=replace(file.question, seed=4))
 
-    for wrong, what in ((other, "draws another schedule"), (changed, "belongs to another question")):
+    fast = replace(long_plan(2), rate_rps=151.0)
+    faster = new_round(read(asked), asked, fast, shards=2, start_at_ms=file.round.start_at_ms)
+
+    for wrong, what in (
+        (other, "draws another schedule"),
+        (changed, "belongs to another question"),
+        (faster, "above --max-rate"),
+    ):
         (command.folder / "round.json").write_bytes(round_bytes(wrong))
         done = as_shard(command, monkeypatch, 0)
         assert done.code == 2
