@@ -1,19 +1,21 @@
-"""The sender on one core against a compiled double on another, with servebench as live peer.
+"""The sender on one core against a compiled double on another, with live peers.
 
-    python benchmarks/measure_sender.py [--sample N] [--peer FOLDER] [--no-peer]
+    python benchmarks/measure_sender.py [--sample N] [--peer FOLDER] [--no-peer] [--aiperf FOLDER] [--guidellm FOLDER]
 
-Throughput comes from the double's own log, for us and for the peer alike. Needs gcc; the peer is installed into a
-virtual environment of its own (kept in FOLDER when given). `--sample` is the number of rounds that alternate with it.
+Throughput comes from the double's own log, for us and for the peers alike. Needs gcc; servebench is installed into a
+virtual environment of its own (kept in FOLDER when given). AIPerf and GuideLLM weigh gigabytes: they run where the
+folder of an environment is named that holds them. `--sample` is the number of rounds that alternate with the peers.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,7 +36,44 @@ PEER = "servebench==1.1.3"
 SERVER_CPU, SENDER_CPU = 0, 1
 AT_ONCE = 64
 CHUNKS = 32
+HEAVY = {
+    "aiperf": [
+        *("profile", "-m", "double", "--url", "URL", "--endpoint-type", "chat", "--streaming"),
+        *("--tokenizer", "TOKENIZER", "--use-server-token-count", "--request-count", "1200", "--isl", "32"),
+        *("--osl", f"{CHUNKS}", "--ui", "none", "--no-server-metrics", "--no-gpu-telemetry"),
+        *("--concurrency", f"{AT_ONCE}"),
+    ],
+    "guidellm": [
+        *("run", "--backend", "kind=openai_http,target=URL,model=double,request_format=/v1/chat/completions"),
+        *("--tokenizer", "kind=hf_auto,model=TOKENIZER"),
+        *("--data", f"kind=synthetic_text,prompt_tokens=32,output_tokens={CHUNKS}"),
+        *("--profile", f"kind=concurrent,streams={AT_ONCE}", "--constraint", "kind=max_requests,count=1200"),
+        *("--disable-console", "--output", "kind=json,path=guidellm.json"),
+    ],
+}
+TOKENIZER = """
+import json, pathlib, sys
+from tokenizers import Tokenizer, models, pre_tokenizers
+folder = pathlib.Path(sys.argv[1])
+folder.mkdir(exist_ok=True)
+words = ["[UNK]", "</s>", *(f"word{n}" for n in range(3200))]
+made = Tokenizer(models.WordLevel({word: at for at, word in enumerate(words)}, unk_token="[UNK]"))
+made.pre_tokenizer = pre_tokenizers.Whitespace()
+made.save(str(folder / "tokenizer.json"))
+kind = {"tokenizer_class": "PreTrainedTokenizerFast", "unk_token": "[UNK]", "eos_token": "</s>"}
+(folder / "tokenizer_config.json").write_text(json.dumps(kind))
+"""
 PROMPT = "word " * 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Peer:
+    """Another sender. In its arguments URL is the double's address; `wanted`: floor and stretch of the ratio."""
+
+    name: str
+    program: Path
+    arguments: Sequence[str]
+    wanted: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,19 +97,24 @@ def main() -> None:
     options.add_argument("--sample", type=int, default=3)
     options.add_argument("--peer", type=Path, default=None)
     options.add_argument("--no-peer", action="store_true")
+    for heavy in HEAVY:
+        options.add_argument(f"--{heavy}", type=Path, default=None)
     chosen = options.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         double = compiled(folder)
-        peer = None if chosen.no_peer else peer_program(chosen.peer or folder / "peer")
-        throughput(double, folder, peer, rounds=chosen.sample)
+        peers = [heavy_peer(name, vars(chosen)[name], folder) for name in HEAVY if vars(chosen)[name] is not None]
+        if not chosen.no_peer:
+            peers[:0] = light_peer(chosen.peer or folder / "peer")
+        throughput(double, folder, peers, rounds=chosen.sample)
         for rate in (200, 1_000):
             open_loop(double, folder, rate_rps=rate)
 
 
-def throughput(double: Path, folder: Path, peer: Path | None, *, rounds: int) -> None:
+def throughput(double: Path, folder: Path, peers: Sequence[Peer], *, rounds: int) -> None:
     """Requests and chunks a second when always busy."""
-    single, single_cpu, ours, theirs, cpu = [], [], [], [], []
+    single, single_cpu, ours, cpu = [], [], [], []
+    theirs: dict[str, list[float]] = {peer.name: [] for peer in peers}
     for _ in range(rounds):
         with serving(double, folder, 0, 0, 0) as url:
             rows = busy(url, 40_000, streams=False)
@@ -80,18 +124,18 @@ def throughput(double: Path, folder: Path, peer: Path | None, *, rounds: int) ->
             rows = busy(url, 10_000, streams=True)
         ours.append(read_log(folder).rate * CHUNKS)
         cpu.append(rows.cpu_s / 10_000 / CHUNKS * 1e6)
-        if peer is not None:
+        for peer in peers:
             with serving(double, folder, CHUNKS, 0, 0) as url:
                 run_peer(peer, url, folder)
-            theirs.append(read_log(folder).rate * CHUNKS)
+            theirs[peer.name].append(read_log(folder).rate * CHUNKS)
     print(f"measure.sender.single {median(single):,.0f} requests/s (20000)")
     print(f"measure.sender.single.cpu {median(single_cpu):.1f} us/request")
     print(f"measure.sender.stream {median(ours):,.0f} chunks/s (80000)")
     print(f"measure.sender.stream.cpu {median(cpu):.2f} us/chunk")
-    if theirs:
-        ratios = [our / their for our, their in zip(ours, theirs, strict=True)]
-        print(f"measure.peer.stream {median(theirs):,.0f} chunks/s")
-        print(f"measure.sender.over_peer {median(ratios):.2f} ratio (1, 2)")
+    for peer in peers:
+        ratios = [our / their for our, their in zip(ours, theirs[peer.name], strict=True)]
+        print(f"measure.{peer.name}.stream {median(theirs[peer.name]):,.0f} chunks/s")
+        print(f"measure.sender.over_{peer.name} {median(ratios):.2f} ratio ({peer.wanted})")
 
 
 def open_loop(double: Path, folder: Path, *, rate_rps: int) -> None:
@@ -184,28 +228,43 @@ def peak_bytes(pid: int) -> int:
     return 0
 
 
-def peer_program(folder: Path) -> Path | None:
-    """The peer in an environment of its own; None, and said so, when it cannot be installed."""
+def light_peer(folder: Path) -> list[Peer]:
+    """Servebench in an environment of its own; none, and said so, when it cannot be installed."""
     program = folder / "bin" / "servebench"
-    if program.exists():
-        return program
-    began = time.monotonic()
-    subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
-    done = subprocess.run([str(folder / "bin" / "pip"), "install", "-q", PEER], check=False, capture_output=True)
-    if done.returncode != 0:
-        print(f"measure.peer unknown: {PEER} cannot be installed")
-        return None
-    print(f"measure.peer.install {time.monotonic() - began:.0f} s")
-    return program
+    if not program.exists():
+        began = time.monotonic()
+        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+        done = subprocess.run([str(folder / "bin" / "pip"), "install", "-q", PEER], check=False, capture_output=True)
+        if done.returncode != 0:
+            print(f"measure.peer unknown: {PEER} cannot be installed")
+            return []
+        print(f"measure.peer.install {time.monotonic() - began:.0f} s")
+    arguments = ["run", "--url", "URL/v1", "--model", "double", "--num-requests", "4000", "--output-len", f"{CHUNKS}"]
+    arguments += ["--input-len", "32", "--no-gpu", "--concurrency", f"{AT_ONCE}"]
+    return [Peer(name="peer", program=program, arguments=arguments, wanted="1, 2")]
 
 
-def run_peer(program: Path, url: str, folder: Path) -> None:
-    command = ["taskset", "-c", str(SENDER_CPU), str(program), "run", "--url", url, "--model", "double"]
-    command += ["--num-requests", "4000", "--output-len", str(CHUNKS), "--input-len", "32", "--no-gpu"]
-    command += ["--concurrency", str(AT_ONCE)]
-    done = subprocess.run(command, cwd=folder, check=False, capture_output=True, text=True, timeout=240)
+def heavy_peer(name: str, environment: Path, folder: Path) -> Peer:
+    """AIPerf or GuideLLM from its environment, with a tokenizer of our own that costs it little."""
+    tokenizer = folder / "tokenizer"
+    subprocess.run([str(environment / "bin" / "python"), "-c", TOKENIZER, str(tokenizer)], check=True)
+    return Peer(
+        name=name,
+        program=environment / "bin" / name,
+        arguments=[one.replace("TOKENIZER", str(tokenizer)) for one in HEAVY[name]],
+        wanted=", 40",
+    )
+
+
+def run_peer(peer: Peer, url: str, folder: Path) -> None:
+    arguments = [one.replace("URL", url.removesuffix("/v1")) for one in peer.arguments]
+    command = ["taskset", "-c", str(SENDER_CPU), str(peer.program), *arguments]
+    environment = os.environ | {"GUIDELLM__MAX_WORKER_PROCESSES": "1"}
+    done = subprocess.run(
+        command, cwd=folder, env=environment, check=False, capture_output=True, text=True, timeout=240
+    )
     if done.returncode != 0:
-        sys.exit(f"the peer failed: {done.stdout[-500:]}{done.stderr[-500:]}")
+        sys.exit(f"{peer.name} failed: {done.stdout[-500:]}{done.stderr[-500:]}")
 
 
 if __name__ == "__main__":
