@@ -155,6 +155,16 @@ def test_refused_ones_have_no_times_of_tokens(answered: Answered) -> None:
         assert answered.value("end_ns", case) > 0
 
 
+def test_what_is_refused_is_a_miss_and_is_not_sent_again() -> None:
+    with running_double() as server:
+        took = send(server.url, prompts("[[fault:too_many]]", "[[fault:unavailable]]", "well"))
+        asked = len(server.double.log)
+
+    assert took.statuses == [ResponseStatus.REFUSED, ResponseStatus.REFUSED, ResponseStatus.OK]
+    assert asked == 3, "what Retry-After asks for would hide that the server was too slow"
+    assert (took.run.records.end_ns >= 0).all()
+
+
 _LATE = Limits(connect_s=20, first_s=1.0, between_s=1.5, total_s=30)
 
 
