@@ -43,9 +43,8 @@ def report(index: int, **more: object) -> Report:
         **{  # type: ignore[arg-type]
             "round": "r",
             "index": index,
-            "rows": 0,
             "files": {},
-            "vitals": _CALM,
+            "symptoms": _CALM,
             "ceiling_share": None,
             "changed": "",
             "served": Served(),
@@ -93,7 +92,7 @@ def shards_of(arrivals: Arrivals, records: Records, number: int, **more: object)
     lags = records.sent_ns - records.scheduled_ns
     return [
         Shard(
-            report=report(index, rows=len(part_of(arrivals, index, number)), **more),
+            report=report(index, **more),
             records=_every(records, index, number),
             lags_ns=lags[index::number],
             loop_lags_ns=lags[index::number] // 2,

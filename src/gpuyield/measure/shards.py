@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuyield.errors import Mistake
-from gpuyield.measure.sender.health import Vitals, judge
+from gpuyield.measure.sender.health import Vitals, judge, together
 from gpuyield.measure.served import Served
 from gpuyield.model.measure import NANOS, SECOND_NS, Arrivals, Phase, ProbePlan, Records, Run, SenderHealth
 
@@ -40,7 +40,7 @@ class Round:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What a shard tells of itself; `rows` requests were its part. `usage`: whether the service counts tokens.
+    """What a shard tells of itself; `usage`: whether the service counts tokens.
 
     `beat_ms` is when it told the others that it saw all of them, on its own clock, and `seen_ms` when it saw that
     they had, by shard. `clock_error_s` is how far the system believes its clock to be off at most (None: unknown).
@@ -48,9 +48,8 @@ class Report:
 
     round: str
     index: int
-    rows: int
     files: Mapping[str, str]
-    vitals: Symptoms
+    symptoms: Symptoms
     ceiling_share: float | None
     changed: str
     served: Served
@@ -79,6 +78,20 @@ class Shard:
     records: Records
     lags_ns: NANOS
     loop_lags_ns: NANOS
+
+    @property
+    def vitals(self) -> Vitals:
+        """What it saw of itself."""
+        seen = self.report.symptoms
+        return Vitals(
+            lags_ns=self.lags_ns,
+            loop_lags_ns=self.loop_lags_ns,
+            throttled_s=seen.throttled_s,
+            waited_s=seen.waited_s,
+            duration_s=seen.duration_s,
+            shortage=seen.shortage,
+            lost_worker=seen.lost_worker,
+        )
 
 
 def part_of(arrivals: Arrivals, index: int, shards: int) -> Arrivals:
@@ -165,19 +178,9 @@ def _joined(parts: Sequence[NDArray[_Number]]) -> NDArray[_Number]:
 
 def _health(round_: Round, shards: Sequence[Shard], lag_limit_s: float) -> SenderHealth:
     reports = [one.report for one in shards]
-    waits = [one.vitals.waited_s for one in reports if one.vitals.waited_s is not None]
     shares = [one.ceiling_share for one in reports if one.ceiling_share is not None]
-    vitals = Vitals(
-        lags_ns=np.concatenate([one.lags_ns for one in shards]),
-        loop_lags_ns=np.concatenate([one.loop_lags_ns for one in shards]),
-        throttled_s=max(one.vitals.throttled_s for one in reports),
-        waited_s=max(waits) if waits else None,
-        duration_s=max(one.vitals.duration_s for one in reports),
-        shortage=next((one.vitals.shortage for one in reports if one.vitals.shortage), ""),
-        lost_worker=any(one.vitals.lost_worker for one in reports),
-        apart=_clock_trouble(round_.plan, reports),
-    )
-    return judge(vitals, ceiling_share=max(shares) if shares else None, lag_limit_s=lag_limit_s)
+    vitals = together([one.vitals for one in shards], apart=_clock_trouble(round_.plan, reports))
+    return judge(vitals, ceiling_share=max(shares, default=None), lag_limit_s=lag_limit_s)
 
 
 def _clock_trouble(plan: ProbePlan, reports: Sequence[Report]) -> str:

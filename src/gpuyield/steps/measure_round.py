@@ -14,7 +14,6 @@ import numpy as np
 from gpuyield.errors import DeclarationError, Mistake, SourceError
 from gpuyield.ledger.parquet import read_parquet, write_columns
 from gpuyield.ledger.whole import write_whole
-from gpuyield.measure.arrivals import Schedule
 from gpuyield.measure.shards import Report, Round, Shard, arrivals_sha256
 from gpuyield.model.declaration import Service
 from gpuyield.model.document import schema_name
@@ -23,6 +22,8 @@ from gpuyield.steps.measure_asked import Asked, Question
 from gpuyield.steps.measure_kept import question_key, record_columns
 
 ROUND_FILE = "round.json"
+_OUT = "Leave it out, or send from one machine."
+_INSTEAD = {"headers_file": "Name a Secret with a bearer token: --token-secret."}
 _TIMES = ("scheduled_ns", "sent_ns", "first_ns", "last_ns", "end_ns", "output_tokens", "reads", "gap_max_ns")
 
 
@@ -43,15 +44,18 @@ def new_round(asked: Asked, question: Question, plan: ProbePlan, *, shards: int,
     Raises:
         DeclarationError: The question needs a file of this machine.
     """
+    paths = [one.name for one in fields(question) if isinstance(getattr(question, one.name), Path)]
+    strange = sorted({*paths} - {"requests", "token_file", "ca_file"})
     wrong = [
         Mistake(
-            what="the pods do not have this file.",
-            where=f"--{one.name.replace('_', '-')}",
-            fix="Name a Secret with --token-secret instead." if one.name == "headers_file" else "Leave it out.",
+            what="the pods do not have this file.", where=f"--{name.replace('_', '-')}", fix=_INSTEAD.get(name, _OUT)
         )
-        for one in fields(question)
-        if isinstance(getattr(question, one.name), Path) and one.name not in ("requests", "token_file", "ca_file")
+        for name in strange
     ]
+    if question.profile is not None:
+        wrong.append(Mistake(what="a profile is drawn on one machine only.", where="--profile", fix=_OUT))
+    if asked.judge is not None:
+        wrong.append(Mistake(what="a model judges on one machine only.", where="--objective", fix=_OUT))
     if wrong:
         raise DeclarationError.of(wrong)
     arrivals = arrivals_of(asked, plan)
@@ -75,7 +79,7 @@ def new_round(asked: Asked, question: Question, plan: ProbePlan, *, shards: int,
 
 def arrivals_of(asked: Asked, plan: ProbePlan) -> Arrivals:
     """Every arrival of a probe."""
-    return Schedule(process=asked.process, requests=len(asked.lines)).arrivals(plan)
+    return asked.schedule.arrivals(plan)
 
 
 def check_round(asked: Asked, round_: Round, *, where: str) -> Arrivals:

@@ -121,9 +121,8 @@ def _send(round_: Round, asked: Asked, part: Arrivals, meeting: Meeting, folder:
     report = Report(
         round=round_.name,
         index=index,
-        rows=len(run.records),
         files={},
-        vitals=Symptoms(
+        symptoms=Symptoms(
             throttled_s=vitals.throttled_s,
             waited_s=vitals.waited_s,
             duration_s=vitals.duration_s,

@@ -15,7 +15,7 @@ from gpuyield.measure.protocols.protocol import Spoken
 from gpuyield.measure.requests import RequestLine
 from gpuyield.measure.sender.abort import Aborter, Condition
 from gpuyield.measure.sender.ceiling import Cost
-from gpuyield.measure.sender.health import Vitals, judge
+from gpuyield.measure.sender.health import Vitals, judge, together
 from gpuyield.measure.sender.limits import Job, Limits, Slice
 from gpuyield.measure.sender.messages import COLUMNS, Progress, Rows
 from gpuyield.measure.sender.target import Target
@@ -47,7 +47,8 @@ class Orders:
     """What a live bench does.
 
     `lag_limit_s` is the largest slip that leaves a probe valid. `cost`: what the self-test found. `look` asks the
-    service what it is, before and after each probe.
+    service what it is, before and after each probe. `e2e_s` is how long answers took so far, for connections in
+    advance. `at_once` > 0 keeps so many requests running instead of a schedule, which certifies nothing.
     """
 
     target: Target
@@ -62,6 +63,8 @@ class Orders:
     cost: Cost | None = None
     abort_if: Sequence[Condition] = ()
     look: Callable[[], Served] | None = None
+    e2e_s: float = 0.0
+    at_once: int = 0
     tell: Callable[[Flight], None] = lambda flight: None
 
 
@@ -78,7 +81,7 @@ class LiveBench:
             keep_texts=bool(orders.checks),
         )
         self._workers = Workers(job, number=orders.workers, cpus=orders.cpus)
-        self._whole_s = 0.0
+        self._whole_s = orders.e2e_s
         self._first: Served | None = None
         self.problems: dict[str, int] = {}
         """What was wrong with answers of the last run, without their content, and how often."""
@@ -86,6 +89,8 @@ class LiveBench:
         """Prompt tokens by the server's count, of the last run; -1 where unknown."""
         self.connections = 0
         """Connections opened during the last run, because none was idle."""
+        self.vitals: Vitals | None = None
+        """What the sender saw of itself during the last run."""
         self.started_ns = 0
         """The instant of the monotonic clock from which the last run's times count."""
 
@@ -103,11 +108,11 @@ class LiveBench:
         """The sender processes."""
         return self._workers.pids
 
-    def run(self, plan: ProbePlan, arrivals: Arrivals) -> Run:
-        """Send every arrival at its time.
+    def run(self, plan: ProbePlan, arrivals: Arrivals, *, start_ns: int | None = None) -> Run:
+        """Send every arrival at its time, from an instant of the monotonic clock on (None: from now on).
 
         Raises:
-            SourceError: No connection at all, or an abort condition holds.
+            SourceError: No connection at all, an abort condition holds, or the instant is over.
             KeyboardInterrupt: As soon as everything has been stopped.
         """
         self._workers.open(min(len(arrivals), self._connections(plan.rate_rps)))
@@ -126,10 +131,11 @@ class LiveBench:
                 scheduled_ns=arrivals.scheduled_ns[place::number],
                 request=arrivals.request[place::number],
                 drain_ns=plan.drain_ns,
+                at_once=len(range(place, self._orders.at_once, number)),
             )
             for place in range(number)
         ]
-        sent = self._workers.run(parts, watch)
+        sent = self._workers.run(parts, watch, start_ns=start_ns)
         self.started_ns = sent.started_ns
         if sent.interrupted is not None:
             raise sent.interrupted
@@ -179,7 +185,8 @@ class LiveBench:
             gap_max_ns=columns["gap_max_ns"],
             status=status,
         )
-        vitals = _vitals([part for part in rows if part is not None], lost_worker=None in rows)
+        there = [part.vitals for part in rows if part is not None]
+        self.vitals = vitals = together(there, lost_worker=None in rows)
         share = None if self._orders.cost is None else self._orders.cost.share(records, workers=number)
         health = judge(vitals, ceiling_share=share, lag_limit_s=self._orders.lag_limit_s)
         counts = health.valid and not changed and plan.phase is not Phase.CEILING
@@ -213,18 +220,4 @@ def _flight(plan: ProbePlan, told: Sequence[Progress | None], last_s: float) -> 
         in_flight=sum(one.in_flight for one in known),
         left_s=max(0.0, last_s - max((one.at_s for one in known), default=0.0)),
         told=tuple(told),
-    )
-
-
-def _vitals(rows: Sequence[Rows], *, lost_worker: bool) -> Vitals:
-    waits = [part.waited_s for part in rows if part.waited_s is not None]
-    nothing = np.zeros(0, dtype=np.int64)
-    return Vitals(
-        lags_ns=np.concatenate([nothing, *(part.lags_ns for part in rows)]),
-        loop_lags_ns=np.concatenate([nothing, *(part.loop_lags_ns for part in rows)]),
-        throttled_s=max((part.throttled_s for part in rows), default=0.0),
-        waited_s=max(waits) if waits else None,
-        duration_s=max((part.duration_s for part in rows), default=0.0),
-        shortage=next((part.shortage for part in rows if part.shortage), ""),
-        lost_worker=lost_worker,
     )

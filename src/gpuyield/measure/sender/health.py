@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -71,6 +72,22 @@ def judge(vitals: Vitals, *, ceiling_share: float | None, lag_limit_s: float) ->
         ceiling_share=ceiling_share,
         valid=not why,
         why=why,
+    )
+
+
+def together(parts: Sequence[Vitals], *, lost_worker: bool = False, apart: str = "") -> Vitals:
+    """The vitals of senders that shared a run: all their lags, and the worst of what else each saw."""
+    nothing = np.zeros(0, dtype=np.int64)
+    waits = [one.waited_s for one in parts if one.waited_s is not None]
+    return Vitals(
+        lags_ns=np.concatenate([nothing, *(one.lags_ns for one in parts)]),
+        loop_lags_ns=np.concatenate([nothing, *(one.loop_lags_ns for one in parts)]),
+        throttled_s=max((one.throttled_s for one in parts), default=0.0),
+        waited_s=max(waits, default=None),
+        duration_s=max((one.duration_s for one in parts), default=0.0),
+        shortage=next((one.shortage for one in parts if one.shortage), ""),
+        lost_worker=lost_worker or any(one.lost_worker for one in parts),
+        apart=apart,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from gpuyield.measure.sender.health import Vitals
 from gpuyield.model.measure import CODES, NANOS
 
 STOP = "stop"
@@ -39,6 +40,18 @@ class Rows:
     opened: int
     replayed: int
     shortage: str
+
+    @property
+    def vitals(self) -> Vitals:
+        """What the worker saw of itself."""
+        return Vitals(
+            lags_ns=self.lags_ns,
+            loop_lags_ns=self.loop_lags_ns,
+            throttled_s=self.throttled_s,
+            waited_s=self.waited_s,
+            duration_s=self.duration_s,
+            shortage=self.shortage,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
