@@ -17,7 +17,7 @@ from gpuyield.errors import DeclarationError, SourceError
 from gpuyield.measure.judge import judge
 from gpuyield.measure.manifests import RECORDS_PATH, Place, manifests
 from gpuyield.measure.protocols.choices import Choices
-from gpuyield.measure.search import Settings, conclude, next_probe
+from gpuyield.measure.search import conclude, next_probe
 from gpuyield.measure.shards import MOST_SHARDS, mistakes_of, run_of
 from gpuyield.model.declaration import Declaration
 from gpuyield.model.document import schema_name
@@ -26,9 +26,10 @@ from gpuyield.report.answer import Answer, Next
 from gpuyield.report.screens.measure import probe_line
 from gpuyield.steps.documents import write
 from gpuyield.steps.measure_answer import answer_of
-from gpuyield.steps.measure_asked import Asked, Question, read_question
+from gpuyield.steps.measure_asked import Question, read_question
 from gpuyield.steps.measure_document import Found
 from gpuyield.steps.measure_kept import Kept
+from gpuyield.steps.measure_orders import settings_of
 from gpuyield.steps.measure_round import ROUND_FILE, check_round, new_round, read_round, read_shards, round_bytes
 from gpuyield.steps.setting import wall_clock_ms
 from gpuyield.units import format_duration, format_instant, parse_duration
@@ -171,17 +172,6 @@ def merge(
     answer = answer_of(found, gate=gate, ledger_root=ledger_root, out=out)
     kept.forget()
     return answer
-
-
-def settings_of(asked: Asked) -> Settings:
-    """What the search is asked."""
-    return Settings(
-        objectives=asked.objectives,
-        level=asked.level,
-        seed=asked.seed,
-        max_rps=asked.max_rps,
-        max_duration_s=asked.max_duration_s,
-    )
 
 
 def _place(question: Question, options: ClusterOptions) -> Place:

@@ -15,7 +15,7 @@ from types import FrameType
 from gpuyield.errors import DeclarationError, SourceError
 from gpuyield.measure.protocols.choices import Choices
 from gpuyield.measure.sender.abort import Condition
-from gpuyield.measure.sender.bench import Flight, LiveBench, Orders
+from gpuyield.measure.sender.bench import Flight, LiveBench
 from gpuyield.measure.sender.ceiling import self_test
 from gpuyield.measure.sender.clock import clock_error_s
 from gpuyield.measure.shards import Report, Round, Shard, Symptoms, part_of
@@ -25,6 +25,7 @@ from gpuyield.model.measure import Arrivals
 from gpuyield.report.answer import Answer
 from gpuyield.steps.measure_asked import Asked, Question, read_question
 from gpuyield.steps.measure_meeting import Meeting
+from gpuyield.steps.measure_orders import orders_of
 from gpuyield.steps.measure_round import RoundFile, check_round, read_round, write_shard
 from gpuyield.steps.measure_service import first_answer, looker
 from gpuyield.steps.setting import wall_clock_ms
@@ -91,27 +92,14 @@ def _send(round_: Round, asked: Asked, part: Arrivals, meeting: Meeting, folder:
     served = look()
     first = first_answer(asked)
     asked = replace(asked, spoken=first.spoken)
-    cost = self_test()
 
     def tell(_: Flight) -> None:
         if meeting.is_stopped:
             raise SourceError("another shard stopped: so did this one.", where=str(folder), fix="See its log.")
 
-    orders = Orders(
-        target=asked.target,
-        spoken=asked.spoken,
-        lines=asked.lines,
-        model=asked.model,
-        checks=asked.checks,
-        workers=asked.workers,
-        lag_limit_s=asked.lag_limit_s,
-        cost=cost,
-        abort_if=[_share(one, round_.shards) for one in asked.abort_if],
-        look=look,
-        e2e_s=first.e2e_s,
-        tell=tell,
-    )
-    with LiveBench(orders) as bench:
+    conditions = [_share(one, round_.shards) for one in asked.abort_if]
+    orders = orders_of(asked, cost=self_test(), e2e_s=first.e2e_s)
+    with LiveBench(replace(orders, abort_if=conditions, look=look, tell=tell)) as bench:
         meeting.wait(until_ms=round_.start_at_ms - _SETTLE_MS)
         _sleep_until(round_.start_at_ms - _SETTLE_MS)
         run = bench.run(round_.plan, part, start_ns=_monotonic_ns(round_.start_at_ms))
