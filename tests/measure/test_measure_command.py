@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -281,6 +283,31 @@ def test_a_server_that_restarts_during_a_probe_makes_it_invalid(server: RunningD
             run = bench.run(plan_for(arrivals), arrivals)
 
     assert run.changed == "The server was restarted during the probe."
+
+
+def test_a_page_that_does_not_answer_once_is_no_change_of_the_service() -> None:
+    statuses = [200, 503, 503, 200]
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            status = statuses.pop(0) if self.path == "/v1/models" else 404
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(b'{"data": [{"id": "m"}]}' if status == 200 else b"")
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Nothing is said of it."""
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_address[1]}/v1"
+        look = looker(read_question(Question(url=url, model="m", objectives=("ttft p95 1s",)), Declaration()))
+        before, after = look(), look()
+        server.shutdown()
+
+    assert before.models == ("m",)
+    assert difference(before, after) == ""
+    assert statuses == []
 
 
 @pytest.mark.parametrize(

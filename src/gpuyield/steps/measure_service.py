@@ -19,6 +19,7 @@ from gpuyield.model.measure import SECOND_NS, Arrivals, Phase, ProbePlan, Respon
 from gpuyield.steps.measure_asked import NEEDS_STREAM, Asked
 
 _PATIENCE = Patience(connect_s=3, read_s=5, total_s=5, attempts=1)
+_TRIES = 6
 _FIRST_S = 120.0
 _NOT_UNDERSTOOD = ("HTTP 400", "HTTP 422")
 _MANY_TOKENS = 8
@@ -31,15 +32,27 @@ def looker(asked: Asked) -> Callable[[], Served]:
 
 
 def look_at(where: Endpoint) -> Callable[[], Served]:
-    """The same of an endpoint."""
+    """The same of an endpoint.
+
+    What answered once is asked several times: a server that has not got over its load yet has not changed.
+    """
     base = HttpClient(where, patience=_PATIENCE)
     above = HttpClient(above_v1(where), patience=_PATIENCE)
+    answered: set[str] = set()
+
+    def page(client: HttpClient, path: str) -> bytes | None:
+        for _ in range(_TRIES if path in answered else 1):
+            body = _body(client, path)
+            if body is not None:
+                answered.add(path)
+                return body
+        return None
 
     def look() -> Served:
-        metrics = _body(above, "/metrics")
+        metrics = page(above, "/metrics")
         return read_served(
-            models=_body(base, "/models"),
-            version=_body(above, "/version"),
+            models=page(base, "/models"),
+            version=page(above, "/version"),
             metrics=None if metrics is None else metrics.decode("utf-8", "replace"),
         )
 
