@@ -41,7 +41,7 @@ def on_a_terminal(folder: Path, server: RunningDouble, *more: str) -> str:
         "--model",
         "double",
         "--objective",
-        "ttft p95 200ms",
+        "ttft p95 20s",
         "--max-rate",
         "150",
     )
@@ -64,10 +64,10 @@ def on_a_terminal(folder: Path, server: RunningDouble, *more: str) -> str:
     return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown.decode()).replace("\r", "\n")
 
 
-def test_a_terminal_shows_rate_attainment_requests_in_flight_and_the_time_left(
+def test_a_terminal_shows_rate_attainment_requests_in_flight_and_the_time_left_and_the_page_is_drawn(
     tmp_path: Path, server: RunningDouble
 ) -> None:
-    shown = on_a_terminal(tmp_path, server)
+    shown = on_a_terminal(tmp_path, server, "--out", "page.html")
 
     moving = [one.strip() for one in _SPINNING.findall(shown)]
     assert any("asking the service" in one for one in moving)
@@ -77,6 +77,8 @@ def test_a_terminal_shows_rate_attainment_requests_in_flight_and_the_time_left(
     assert any(re.search(r"ttft kept by [\d.]+ %", one) for one in flights)
     assert any(re.search(r"\d+ in flight, \S+ left$", one) for one in flights)
     assert "search at" in shown.rsplit("Ctrl-C stops at once.", 1)[-1]
+    assert (tmp_path / "page.html").read_text().startswith("<!doctype html>")
+    assert json.loads((tmp_path / "page.json").read_text())["schema"] == "gpuyield/measure/v1alpha1"
 
 
 def test_quiet_shows_nothing(tmp_path: Path, server: RunningDouble) -> None:
