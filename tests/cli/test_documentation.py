@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -36,7 +37,7 @@ def test_command_lines_of_the_pages_parse(page: Path) -> None:
             found = re.search(r"(?:^|&& |\d \* )gpuyield ([^|>#]*)", line)
             if found is None:
                 continue
-            words = found[1].replace("*", "x").split()
+            words = shlex.split(found[1].replace("*", "x"))
             assert words[0] in known, line
             build().parse_args(words, exit_on_error=False, print_error=False)
 
