@@ -28,8 +28,10 @@ def plan(
 ) -> Answer:
     """When each job runs, or why that is impossible, and the fewest GPUs.
 
-    Without --jobs it takes the declared jobs that the ledger shows; where none is declared it answers conditionally,
-    from the batch jobs that were seen. Without --capacity and --gpus it plans on the GPUs that services leave.
+    Without --jobs it takes what waits and runs on the live cluster with Kueue (sources.kubernetes, or KUBECONFIG and
+    nothing collected), under its quotas; without Kueue the declared jobs that the ledger shows, and where none is
+    declared it answers conditionally, from the batch jobs that were seen. Without --capacity and --gpus it plans on the
+    GPUs that services leave.
 
     Parameters
     ----------

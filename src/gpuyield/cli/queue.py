@@ -18,6 +18,9 @@ def queue(
 ) -> Answer:
     """Why work waited: waiting GPU time by cause.
 
+    On a live cluster with Kueue (sources.kubernetes, or KUBECONFIG and nothing collected) and without a window: each
+    job that waits now, why, and when it starts by the plan.
+
     Parameters
     ----------
     by:

@@ -26,7 +26,8 @@ def what_if(
 ) -> Answer:
     """The same plan with changes, and what they do.
 
-    Without --jobs it changes the plan of the declared jobs that the ledger shows, as gpuyield plan makes it.
+    Without --jobs it changes the plan of the live cluster, else of the declared jobs that the ledger shows, as gpuyield
+    plan makes it.
 
     Parameters
     ----------

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar  # objects of the API as they are sent
 
 import msgspec
 
 from gpuyield.collect import endpoint as endpoints
-from gpuyield.collect.http import HttpClient, Patience
+from gpuyield.collect.http import Answer, HttpClient, Patience
 from gpuyield.collect.kubeconfig import find_cluster
 from gpuyield.errors import SourceError
 from gpuyield.model.evidence import Gap
@@ -19,6 +19,7 @@ PATIENCE = Patience(connect_s=3.0, read_s=10.0, total_s=30.0, attempts=2)
 """For looking around: what does not answer soon is passed over."""
 
 _PAGE = "500"
+_FRESH_STARTS = 3
 _KUEUE = "kueue.x-k8s.io"
 _Shape = TypeVar("_Shape")
 
@@ -97,11 +98,18 @@ class _Version(msgspec.Struct):
 
 class _Group(msgspec.Struct, rename={"preferred": "preferredVersion"}):
     preferred: _Version = msgspec.field(default_factory=_Version)
+    versions: list[_Version] = msgspec.field(default_factory=list)
+
+
+class _Objects(msgspec.Struct):
+    items: list[dict[str, Any]] | None = None
+    metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
 
 
 _SERVICES = msgspec.json.Decoder(_Services)
 _QUEUES = msgspec.json.Decoder(_Queues)
 _GROUP = msgspec.json.Decoder(_Group)
+_OBJECTS = msgspec.json.Decoder(_Objects)
 
 
 class Forbidden(SourceError):
@@ -169,9 +177,56 @@ class ApiServer:
             if not further:
                 return tuple(sorted(found))
 
+    def versions(self, group: str) -> tuple[str, ...] | None:
+        """The versions that are served of a group of the API; None where the group is not there.
+
+        Raises:
+            SourceError: Out of reach, or not allowed.
+        """
+        answer = self.http.get(f"/apis/{group}")
+        if answer.status == 404:
+            return None
+        if answer.status != 200:
+            raise self.http.refuse(answer)
+        return tuple(one.version for one in self.http.json_of(answer, _GROUP).versions)
+
+    def objects(self, path: str, what: str, *, query: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
+        """All objects of a list as they are sent, read in pages; a kind that the cluster does not have has none.
+
+        Raises:
+            SourceError: Out of reach, not allowed (`Forbidden`), or the list changes faster than it can be read.
+        """
+        for _ in range(_FRESH_STARTS):
+            found = self._pages(path, what, query or {})
+            if found is not None:
+                return found
+        raise SourceError(
+            f"Context {self.context}: the list of {what} changes faster than it can be read.",
+            where=path,
+            fix="Try again; the API server keeps the state of a list for five minutes.",
+        )
+
+    def _pages(self, path: str, what: str, query: Mapping[str, str]) -> list[dict[str, Any]] | None:
+        """The objects of all pages; None where the list went out of date between two of them."""
+        found: list[dict[str, Any]] = []
+        further = ""
+        while True:
+            answer = self.http.get(path, {**query, "limit": _PAGE, **({"continue": further} if further else {})})
+            if answer.status == 404 and not further:
+                return found
+            if answer.status == 410 and further:
+                return None
+            page = self._read(answer, what, _OBJECTS)
+            found += page.items or ()
+            further = page.metadata.further
+            if not further:
+                return found
+
     def _list(self, path: str, what: str, decoder: msgspec.json.Decoder[_Shape], further: str) -> _Shape:
         query = {"limit": _PAGE, **({"continue": further} if further else {})}
-        answer = self.http.get(path, query)
+        return self._read(self.http.get(path, query), what, decoder)
+
+    def _read(self, answer: Answer, what: str, decoder: msgspec.json.Decoder[_Shape]) -> _Shape:
         if answer.status in (401, 403):
             raise Forbidden(
                 f"Context {self.context} may not list {what} ({answer.status}).",

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any  # Documents are JSON.
 
 from gpuyield import __version__
+from gpuyield.decide.live.waiting import waiting_document, waiting_now
 from gpuyield.declare.jobs import PLANNING_QUANTILE
 from gpuyield.declare.problem import read_problem
 from gpuyield.errors import DeclarationError, PlanError
 from gpuyield.model.declaration import Declaration
-from gpuyield.model.document import canonical_bytes, inputs_digest
+from gpuyield.model.document import canonical_bytes, gaps_document, inputs_digest
 from gpuyield.model.duration import FamilyDuration
 from gpuyield.model.evidence import Gap
 from gpuyield.model.job import PlanObjective, Problem
@@ -26,6 +27,7 @@ from gpuyield.report.facts import Facts
 from gpuyield.report.screens.plan import plan_answer as answer_of
 from gpuyield.steps.compiled import make_ready
 from gpuyield.steps.documents import keep, write
+from gpuyield.steps.live import LiveCluster
 from gpuyield.steps.run_history import RunHistory
 from gpuyield.steps.setting import read_declaration, wall_clock_ms
 from gpuyield.units import Money, Window, parse_duration, parse_moment, parse_zone
@@ -68,6 +70,7 @@ def plan_answer(
     declared = read_declaration(file)
     gaps: tuple[Gap, ...] = ()
     after_services = False
+    live: LiveCluster | None = None
     if capacity is None and gpus is None:
         from gpuyield.steps.plan_cluster import cluster_work
 
@@ -76,7 +79,7 @@ def plan_answer(
         )
         if work.problem is None:
             return work.conditional(seed=seed, time_limit=time_limit, gate=gate)
-        problem, gaps, after_services = work.problem, work.gaps, True
+        problem, gaps, after_services, live = work.problem, work.gaps, True, work.live
     elif jobs is None:
         raise DeclarationError("no jobs are named.", where="--jobs", fix="Write --jobs jobs.yaml.")
     else:
@@ -96,6 +99,9 @@ def plan_answer(
     tell(f"planning {len(problem.jobs):,} jobs")
     prices = hourly_prices(declared, problem) if problem.objective is PlanObjective.CHEAPEST else None
     planned = make(problem, seed=seed, time_limit=time_limit, prices=prices, tell=tell)
+    if live is not None:
+        planned.document["waiting"] = waiting_document(waiting_now(live.live, planned.plan))
+        planned.document["gaps"] = gaps_document(gaps)
     page, out = (out, out.with_suffix(".json")) if out is not None and out.suffix == ".html" else (None, out)
     notes = keep("plan", planned.document, planned.inputs, ledger_root=ledger_root, out=out)
     if page is not None:

@@ -78,6 +78,9 @@ def what_if_answer(
     changed = _without(changed, drops)
     changed = _moved(changed, [move for move in moves if move not in milestones], declared)
     changed = replace(changed, capacity=_with_gpus(changed.capacity, more, resource))
+    if more and before.quotas:
+        reason = "Quotas stay as they are: where they bind, more GPUs alone start nothing earlier."
+        gaps = (*gaps, Gap(reason=reason, where="--gpus"))
     old = make(before, seed=seed, time_limit=_TIME_LIMIT)
     return answer_of(
         old.document,
@@ -92,7 +95,7 @@ def _gpus(text: str | None) -> tuple[int | None, int]:
     """GPUs that exist (None: the capacity file or the cluster says) and their change, of `4+4`, `+8`, `-2` or `4`."""
     if text is None:
         return None, 0
-    found = re.fullmatch(r"(\d+)?([+-]\d+)?", text.strip())
+    found = re.fullmatch(r"(\d+)?([+-]\d+)?", text.strip(), re.ASCII)
     if not found or not text.strip():
         raise DeclarationError(f'"{text}" is no number of GPUs.', where="--gpus", fix="Write +8, -4, or 64+8.")
     exist, more = found.groups()
@@ -167,7 +170,8 @@ def _moved(problem: Problem, moves: list[str], declared: Declaration) -> Problem
     def moved(job: PlanJob) -> PlanJob:
         if job.id not in wanted:
             return job
-        written = parse_deadline(wanted[job.id], label="deadline", zone=zone, origin_ms=problem.origin_ms)
+        label = f"--move {job.id}: deadline"
+        written = parse_deadline(wanted[job.id], label=label, zone=zone, origin_ms=problem.origin_ms)
         created = problem.origin_ms + job.release_ms
         at_ms = deadline_ms(written, created_ms=created, milestones=declared.milestones) - problem.origin_ms
         return replace(job, deadline_ms=at_ms)

@@ -12,6 +12,7 @@ from gpuyield.report.answer import Answer, Next
 from gpuyield.report.facts import Document
 from gpuyield.report.screens.nodes import nodes_table
 from gpuyield.report.screens.run_times import run_times_table
+from gpuyield.report.screens.waiting import waiting_table
 from gpuyield.report.sentences import count, listed
 from gpuyield.report.tables import Cell, Column, Kind, Table, format_local, format_span
 from gpuyield.units import format_duration, parse_instant
@@ -57,6 +58,7 @@ def plan_answer(
             for table in (
                 gpus_table(plan, after_services=after_services),
                 jobs_table(plan, zone, most=_SHOWN),
+                waiting_table(plan.get("waiting") or (), zone, most=_SHOWN),
                 relaxations_table(plan, zone),
                 nodes_table(plan),
                 run_times_table(plan),
@@ -100,8 +102,9 @@ def _objective_words(plan: Document) -> list[str]:
                 if bound is not None
                 else "no bound is proven"
             )
-            share = f"{floor(round(value * 1000, 6)) / 10:.1f} % of the weight is on time"
-            return [f"{share}; {'no plan has more' if best else most}."]
+            tenths = floor(round(value * 1000, 6))
+            share = "Over 99.9 %" if tenths == 1000 else f"{tenths / 10:.1f} %"
+            return [f"{share} of the weight is on time; {'no plan has more' if best else most}."]
     return []
 
 

@@ -1,0 +1,1 @@
+"""A cluster as it is now: its snapshot as a planning problem, and why each job waits."""

@@ -1,0 +1,239 @@
+"""What a cluster with Kueue shows at one instant: queues with their quotas, nodes, and work that waits, runs or ended.
+
+Nothing here is judged: annotations are as they were written. GPUs are whole devices; times are epoch ms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from gpuyield.model.evidence import Gap
+
+
+def is_gpu_resource(resource: str) -> bool:
+    """Whether a Kubernetes resource counts whole GPUs, such as `nvidia.com/gpu`."""
+    return resource.rpartition("/")[2] == "gpu" or resource in ("gpu.intel.com/i915", "gpu.intel.com/xe")
+
+
+def is_gpu_part(resource: str) -> bool:
+    """Whether a Kubernetes resource counts slices or shares of GPUs, which are not planned."""
+    name = resource.rpartition("/")[2]
+    return name.startswith("mig-") or name == "gpu.shared"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taint:
+    """A node's taint."""
+
+    key: str
+    value: str = ""
+    effect: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Toleration:
+    """What a pod puts up with; an empty key with `Exists` is everything."""
+
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+
+    def covers(self, taint: Taint) -> bool:
+        """Whether it puts up with this taint."""
+        if self.effect not in ("", taint.effect):
+            return False
+        if self.operator == "Exists":
+            return self.key in ("", taint.key)
+        return (self.key, self.value) == (taint.key, taint.value)
+
+
+def keeps_away(taints: tuple[Taint, ...], tolerations: tuple[Toleration, ...]) -> Taint | None:
+    """The first taint that keeps pods off that put up with so much; None where there is none."""
+    hard = (one for one in taints if one.effect in ("NoSchedule", "NoExecute"))
+    return next((one for one in hard if not any(each.covers(one) for each in tolerations)), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flavor:
+    """A ResourceFlavor: which nodes it means."""
+
+    name: str
+    node_labels: Mapping[str, str] = field(default_factory=dict)
+    taints: tuple[Taint, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuQuota:
+    """GPUs of one flavor: a queue's own, what it may borrow (None: no limit) and what it lends (None: all)."""
+
+    flavor: str
+    nominal: int
+    borrow: int | None = None
+    lend: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterQueue:
+    """A ClusterQueue with its GPU quotas in order of preference.
+
+    `stopped` is its stop policy ("" where it goes on), `inactive` Kueue's reason why it admits nothing ("": it does).
+    `reserved` are the GPUs by flavor that its status counts (None: it has no status yet).
+    """
+
+    name: str
+    cohort: str | None = None
+    quotas: tuple[GpuQuota, ...] = ()
+    checks: tuple[str, ...] = ()
+    stopped: str = ""
+    inactive: str = ""
+    reserved: Mapping[str, int] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cohort:
+    """A Cohort: its parent, and quotas of its own that its queues share."""
+
+    name: str
+    parent: str | None = None
+    quotas: tuple[GpuQuota, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalQueue:
+    """A LocalQueue: where a namespace's work goes."""
+
+    namespace: str
+    name: str
+    cluster_queue: str
+    stopped: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """A node with GPUs (allocatable); `unusable` says why nothing new can start there ("": it can)."""
+
+    name: str
+    gpus: int
+    labels: Mapping[str, str] = field(default_factory=dict)
+    taints: tuple[Taint, ...] = ()
+    unusable: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuPod:
+    """A pod that is on a node and holds GPUs there; `through_kueue`: it counts in a queue's quota."""
+
+    namespace: str
+    name: str
+    node: str
+    gpus: int
+    through_kueue: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodSet:
+    """Pods alike of one Workload: how many, the GPUs of each, and where they may go."""
+
+    name: str
+    count: int
+    gpus: int
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    tolerations: tuple[Toleration, ...] = ()
+
+
+class WorkState(StrEnum):
+    """How far a Workload has come."""
+
+    WAITING = "waiting"
+    RESERVED = "reserved"
+    """It holds quota, and its admission checks are asked."""
+    ADMITTED = "admitted"
+    FINISHED = "finished"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """A Workload with GPUs and what is known of the job behind it.
+
+    `held` are the GPUs by flavor that count in the quota now. `said` is Kueue's own reason and message while it waits.
+    `annotations` and `labels` are the job's, over those of its pods. `past_run_ms` ran before an eviction,
+    `max_run_ms` is Kueue's limit (None: none). `succeeded` is None until it has finished, or where that is not told.
+    """
+
+    namespace: str
+    name: str
+    workload: str
+    kind: str
+    uid: str
+    created_ms: int
+    queue: str
+    cluster_queue: str | None
+    pod_sets: tuple[PodSet, ...]
+    state: WorkState
+    active: bool = True
+    held: Mapping[str, int] = field(default_factory=dict)
+    reserved_ms: int | None = None
+    admitted_ms: int | None = None
+    finished_ms: int | None = None
+    past_run_ms: int = 0
+    max_run_ms: int | None = None
+    succeeded: bool | None = None
+    evictions: int = 0
+    gates: tuple[str, ...] = ()
+    reason: str = ""
+    said: str = ""
+    owner: str = ""
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def id(self) -> str:
+        """Namespace and name of the job."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def gpus(self) -> int:
+        """All GPUs that it asks for at once."""
+        return sum(one.count * one.gpus for one in self.pod_sets)
+
+    @property
+    def holds_quota(self) -> bool:
+        """Whether its GPUs count in its queue's quota."""
+        return self.state in (WorkState.RESERVED, WorkState.ADMITTED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recurring:
+    """A CronJob that asks for GPUs: its schedule as written, and the job that it makes each time."""
+
+    namespace: str
+    name: str
+    schedule: str
+    zone: str
+    suspended: bool
+    queue: str
+    pod_sets: tuple[PodSet, ...]
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    max_run_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterSnapshot:
+    """All of it at `at_ms`. Nodes and pods are None where they could not be read; `gaps` name what could not."""
+
+    at_ms: int
+    api_version: str
+    flavors: tuple[Flavor, ...]
+    queues: tuple[ClusterQueue, ...]
+    cohorts: tuple[Cohort, ...]
+    local_queues: tuple[LocalQueue, ...]
+    work: tuple[Work, ...]
+    recurring: tuple[Recurring, ...] = ()
+    nodes: tuple[Node, ...] | None = None
+    pods: tuple[GpuPod, ...] | None = None
+    gaps: tuple[Gap, ...] = ()
