@@ -9,6 +9,8 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
+from gpuyield.cli.measure_cluster import BY_ITSELF, Cluster, answer_beyond
+from gpuyield.cli.measure_load import AS_ASKED, Load, answer_instead
 from gpuyield.cli.options import COMMON, Common, Seed, Whole
 from gpuyield.report.answer import Answer
 
@@ -31,12 +33,12 @@ def measure(
     stream: bool = True,
     check: tuple[str, ...] = (),
     reader: str | None = None,
-    token_file: Path | None = None,
     judge_url: str | None = None,
     judge_model: str | None = None,
     judge_token_file: Path | None = None,
     judge_prompt: Path | None = None,
     judge_at_most: Whole = 20_000,
+    token_file: Path | None = None,
     headers_file: Path | None = None,
     ca_file: Path | None = None,
     gpu_metrics: str | None = None,
@@ -46,6 +48,8 @@ def measure(
     workers: Whole = 1,
     apply: Annotated[bool, Parameter(negative="")] = False,
     out: Path | None = None,
+    load: Annotated[Load, Parameter(name="*")] = AS_ASKED,
+    cluster: Annotated[Cluster, Parameter(name="*")] = BY_ITSELF,
     common: Annotated[Common, Parameter(name="*")] = COMMON,
 ) -> Answer:
     """The highest rate that a service really sustains: certified, refuted, and what lies between.
@@ -79,7 +83,7 @@ def measure(
     abort_if:
         Stop at once when this holds: 'error over 20%', 'ttft p99 over 5s', 'in_flight over 5000'; may be repeated.
     arrivals:
-        How requests arrive: poisson, constant, or gamma:CV for bursts.
+        How requests arrive: poisson, constant, gamma:CV for bursts, or recorded: as bursty as --profile.
     protocol:
         What the server speaks; http sends the body of each request as it is.
     stream:
@@ -88,8 +92,6 @@ def measure(
         A function that grades, as NAME=module:function; may be repeated.
     reader:
         A function that finds the answer in a body, as module:function, for --protocol http.
-    token_file:
-        File with a bearer token.
     judge_url:
         An OpenAI-compatible server whose model grades answers, for an objective such as 'judge 0.7 for 90%'. It gets
         each measured request with its answer, after the probe that brought it.
@@ -101,6 +103,8 @@ def measure(
         File with what the judge is asked instead: {answer}, and {request}, {expected}, {mark} where wanted.
     judge_at_most:
         How often the judge is asked at most.
+    token_file:
+        File with a bearer token.
     headers_file:
         File with further headers, one a line.
     ca_file:
@@ -144,13 +148,13 @@ def measure(
         stream=stream,
         checks=check,
         reader=reader,
-        token_file=token_file,
-        headers_file=headers_file,
         judge_url=judge_url,
         judge_model=judge_model,
         judge_token_file=judge_token_file,
         judge_prompt=judge_prompt,
         judge_at_most=judge_at_most,
+        token_file=token_file,
+        headers_file=headers_file,
         ca_file=ca_file,
         gpu_metrics=gpu_metrics,
         replicas=replicas,
@@ -158,7 +162,15 @@ def measure(
         key=os.environ.get("GPUYIELD_API_KEY"),
         seed=seed,
         workers=workers,
+        trace=load.trace,
+        profile=load.profile,
     )
+    instead = answer_instead(load, question, common, apply=apply, gate=gate, out=out)
+    if instead is not None:
+        return instead
+    beyond = answer_beyond(cluster, question, common, apply=apply, gate=gate, out=out)
+    if beyond is not None:
+        return beyond
     with progress(common) as tell:
         return step(
             question,

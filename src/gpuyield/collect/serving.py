@@ -24,6 +24,7 @@ from gpuyield.units import MINUTE_MS, Window
 BIN_MS = 5 * MINUTE_MS
 
 REQUESTS, TTFT, TPOT, E2E = "requests", "ttft", "tpot", "e2e"
+PROMPT, OUTPUT = "prompt_tokens", "output_tokens"
 
 _SERVED = (
     (REQUESTS, ("vllm:request_success_total", "sglang:num_requests_total", "trtllm:request_success_total")),
@@ -31,6 +32,22 @@ _SERVED = (
     (TTFT, tuple(f"{engine}:time_to_first_token_seconds_bucket" for engine in ("vllm", "sglang", "trtllm"))),
     (TPOT, ("vllm:request_time_per_output_token_seconds_bucket", "tgi_request_mean_time_per_token_duration_bucket")),
     (E2E, tuple(f"{engine}:e2e_request_latency_seconds_bucket" for engine in ("vllm", "sglang", "trtllm"))),
+    (
+        PROMPT,
+        (
+            "vllm:request_prompt_tokens_bucket",
+            "sglang:prompt_tokens_histogram_bucket",
+            "tgi_request_input_length_bucket",
+        ),
+    ),
+    (
+        OUTPUT,
+        (
+            "vllm:request_generation_tokens_bucket",
+            "sglang:generation_tokens_histogram_bucket",
+            "tgi_request_generated_tokens_bucket",
+        ),
+    ),
 )
 """Kind and the metrics that tell it; time per token only where a histogram counts requests and not tokens."""
 

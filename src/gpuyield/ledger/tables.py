@@ -258,7 +258,8 @@ SERVING = Table(
 )
 """What model servers counted in each five minutes from `from_ms` on: `value` requests in the `span_ms` of them that
 samples cover. `kind` is `requests` (those that finished; `edge_s` is infinite), or the latency whose histogram it is:
-`ttft`, `tpot` or `e2e`, then `value` counts those of at most `edge_s` seconds."""
+`ttft`, `tpot` or `e2e`, then `value` counts those of at most `edge_s` seconds. `prompt_tokens` and `output_tokens` are
+histograms too, whose edges are tokens."""
 
 CAPACITY = Table(
     "capacity",

@@ -73,6 +73,16 @@ _ENGINES = (
         kv_used=("llamacpp:kv_cache_usage_ratio",),
     ),
 )
+_PROMPT_LENGTHS = (
+    ("vllm:request_prompt_tokens", 1.0),
+    ("sglang:prompt_tokens_histogram", 1.0),
+    ("tgi_request_input_length", 1.0),
+)
+_OUTPUT_LENGTHS = (
+    ("vllm:request_generation_tokens", 1.0),
+    ("sglang:generation_tokens_histogram", 1.0),
+    ("tgi_request_generated_tokens", 1.0),
+)
 _PREFIXES = ("vllm:", "sglang:", "tgi_", "nv_", "trtllm:", "llamacpp:")
 _STARTED = "process_start_time_seconds"
 _TRITON_GPU = "nv_gpu_utilization"
@@ -89,6 +99,14 @@ def server_reading(page: str, at_ns: int) -> ServerReading | None:
         if found is not None:
             return found
     return None
+
+
+def length_histograms(page: str) -> tuple[Histogram | None, Histogram | None]:
+    """Prompt and output lengths in tokens since the server started; edges and sum are tokens here, not seconds."""
+    by_name: dict[str, list[Sample]] = {}
+    for sample in samples_of(page, prefixes=_PREFIXES):
+        by_name.setdefault(sample.name, []).append(sample)
+    return _histogram(_PROMPT_LENGTHS, by_name), _histogram(_OUTPUT_LENGTHS, by_name)
 
 
 def gpu_reading_of_server(page: str, at_ns: int) -> GpuReading | None:

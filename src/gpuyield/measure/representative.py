@@ -19,6 +19,9 @@ FAR_LENGTHS = 0.15
 FAR_BURSTS = 1.5
 """Bursts are far apart when the spread of counts differs by more than this factor."""
 
+FEWEST_REQUESTS = 100
+"""Fewer say nothing of a distribution."""
+
 COUNT_WINDOW_REQUESTS = 10
 """Bursts are judged in windows that hold so many requests on average."""
 
@@ -27,11 +30,12 @@ COUNT_WINDOW_REQUESTS = 10
 class Lengths:
     """A distribution of token counts as serving engines report it: the share of requests of at most so many tokens.
 
-    `at_most` rises; `share` does not fall.
+    `at_most` rises; `share` does not fall. `exact`: every length that came is there, else they are edges of buckets.
     """
 
     at_most: tuple[float, ...]
     share: tuple[float, ...]
+    exact: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +70,41 @@ def lengths_of(tokens: NANOS) -> Lengths | None:
         return None
     values, counts = np.unique(known, return_counts=True)
     shares = np.cumsum(counts) / len(known)
-    return Lengths(at_most=tuple(values.astype(float).tolist()), share=tuple(shares.tolist()))
+    return Lengths(at_most=tuple(values.astype(float).tolist()), share=tuple(shares.tolist()), exact=True)
+
+
+def lengths_of_buckets(edges: Sequence[float], counts: Sequence[float]) -> Lengths | None:
+    """The distribution that a histogram's cumulative counts tell; None of fewer than `FEWEST_REQUESTS`."""
+    if not counts or counts[-1] < FEWEST_REQUESTS:
+        return None
+    return Lengths(at_most=tuple(edges), share=tuple(one / counts[-1] for one in counts))
+
+
+def drawn_lengths(lengths: Lengths, count: int) -> NANOS:
+    """So many lengths spread evenly over the distribution, rising; within a bucket every length is as likely."""
+    edges, shares = np.asarray(lengths.at_most), np.asarray(lengths.share)
+    wanted = (np.arange(count) + 0.5) / count
+    at = np.minimum(np.searchsorted(shares, wanted), len(edges) - 1)
+    # Nothing tells how far beyond its last edge a histogram goes.
+    tops = np.where(np.isfinite(edges), edges, edges[-2] if len(edges) > 1 else 1.0)
+    if lengths.exact:
+        return np.asarray(tops[at], np.int64)
+    lows, before = np.concatenate([[0.0], tops[:-1]])[at], np.concatenate([[0.0], shares[:-1]])[at]
+    within = (wanted - before) / np.maximum(shares[at] - before, 1e-12)
+    return np.asarray(np.maximum(1, np.ceil(lows + (tops[at] - lows) * within)), np.int64)
+
+
+def peak_rps_of(scheduled_ns: NANOS, *, bin_s: int = 300) -> float | None:
+    """The 99th percentile of the rates of whole five minutes; None where there is not one of them.
+
+    Source: nearest rank, as the demand of services.
+    """
+    bins = int((scheduled_ns[-1] - scheduled_ns[0]) // (bin_s * SECOND_NS)) if len(scheduled_ns) else 0
+    if not bins:
+        return None
+    since = (scheduled_ns - scheduled_ns[0]) // (bin_s * SECOND_NS)
+    counts = np.sort(np.bincount(since[since < bins], minlength=bins))
+    return float(counts[-(-99 * bins // 100) - 1]) / bin_s
 
 
 def dispersion_of(scheduled_ns: NANOS) -> float | None:

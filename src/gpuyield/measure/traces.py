@@ -139,20 +139,22 @@ def trace_of(rows: Iterable[Mapping[str, object]], *, where: str) -> Trace:
     )
 
 
-def replay(trace: Trace, *, speed: float = 1.0) -> Arrivals:
-    """The whole trace, so many times as fast as it was recorded; request i is its row i."""
+def replay(trace: Trace, *, speed: float = 1.0, requests: int | None = None) -> Arrivals:
+    """The whole trace, so many times as fast as it was recorded; request i is its row i, modulo `requests`."""
     scheduled = np.rint(trace.offset_ns / speed).astype(np.int64)
-    return Arrivals(scheduled_ns=scheduled, request=np.arange(len(trace), dtype=np.int64))
+    return Arrivals(scheduled_ns=scheduled, request=np.arange(len(trace), dtype=np.int64) % (requests or len(trace)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replay:
     """Arrivals of a probe from a trace, scaled in time to the probe's rate, from a point that its seed chooses.
 
-    Bursts stay as they are in relation to the mean rate; behind the end the trace goes on from its start.
+    Bursts stay as they are in relation to the mean rate; behind the end the trace goes on from its start. `requests` is
+    the size of the request set, which is gone through in the order of the trace (None: a request for each row).
     """
 
     trace: Trace
+    requests: int | None = None
 
     @property
     def name(self) -> str:
@@ -169,7 +171,9 @@ class Replay:
         times = ((offset[None, :] + round_trip * np.arange(laps)[:, None]).ravel() - begin) * scale
         rows = np.tile(np.arange(len(offset), dtype=np.int64), laps)
         inside = (times >= 0) & (times < plan.sending_ns)
-        return Arrivals(scheduled_ns=times[inside].astype(np.int64), request=rows[inside])
+        return Arrivals(
+            scheduled_ns=times[inside].astype(np.int64), request=rows[inside] % (self.requests or len(offset))
+        )
 
 
 def _tokens(row: Mapping[str, object], column: str) -> int:

@@ -35,6 +35,14 @@ def keep(
     return notes
 
 
+def write_answer(document: Mapping[str, Any], out: Path | None) -> tuple[str, ...]:
+    """Write a document that has no inputs to `out` where it is named; what to say of that."""
+    if out is None:
+        return ()
+    write(out, json.dumps(document, ensure_ascii=False, indent=2).encode() + b"\n")
+    return (f"It is in {out}.",)
+
+
 def inputs_path(path: Path) -> Path:
     """Where the canonical inputs of a document lie: `NAME.inputs.json`."""
     return path.with_name(f"{path.name.removesuffix('.json')}.inputs.json")

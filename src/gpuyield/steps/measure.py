@@ -8,20 +8,22 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 from gpuyield.errors import DeclarationError, SourceError
-from gpuyield.measure.arrivals import Schedule
 from gpuyield.measure.rules import RULES, expected_s, judged_s
-from gpuyield.measure.search import Settings, search
+from gpuyield.measure.search import search
 from gpuyield.measure.sender.attained import Attained
-from gpuyield.measure.sender.bench import Flight, LiveBench, Orders
+from gpuyield.measure.sender.bench import Flight, LiveBench
 from gpuyield.measure.sender.ceiling import self_test
 from gpuyield.model.declaration import Objective
 from gpuyield.model.measure import Phase, Probe
 from gpuyield.report.answer import Answer
 from gpuyield.report.screens.measure import Announcement, announced_answer, announcement, probe_line
 from gpuyield.steps.measure_answer import answer_of
-from gpuyield.steps.measure_asked import Asked, Question, read_question
+from gpuyield.steps.measure_asked import Asked, Question, read_question, with_recorded
 from gpuyield.steps.measure_document import Found
 from gpuyield.steps.measure_kept import Kept
+from gpuyield.steps.measure_load import SERVER
+from gpuyield.steps.measure_orders import orders_of, settings_of
+from gpuyield.steps.measure_profile import Noting, SentLoad, recorded_of
 from gpuyield.steps.measure_service import first_answer, looker
 from gpuyield.steps.measure_watch import watched
 from gpuyield.steps.setting import read_declaration, wall_clock_ms
@@ -38,6 +40,9 @@ def measure(
         raise DeclarationError("--gate has nothing to judge by.", where="--gate", fix="Write --at-least R as well.")
     declared = read_declaration(file, required=question.service is not None)
     asked = read_question(question, declared)
+    if apply or question.profile != SERVER:
+        recorded = recorded_of(question, asked, file=file, ledger_root=ledger_root)
+        asked = with_recorded(asked, question, recorded)
     if not apply:
         ends = ["--gate"] if gate else []
         ends += ["--out", shlex.quote(str(out))] if out is not None else []
@@ -90,31 +95,21 @@ def find(asked: Asked, *, folder: Path, say: Say, tell: Say) -> Found:
         kept.keep(probe)
         say(probe_line(probe))
 
-    orders = Orders(
-        target=asked.target,
-        spoken=asked.spoken,
-        lines=asked.lines,
-        model=asked.model,
-        checks=asked.checks,
-        workers=asked.workers,
-        lag_limit_s=asked.lag_limit_s,
-        cost=cost,
-        abort_if=asked.abort_if,
+    orders = replace(
+        orders_of(asked, cost=cost, e2e_s=first.e2e_s),
         look=look,
         tell=lambda flight: tell(_progress(flight, attained.shares(flight.plan.number, flight.told))),
     )
-    settings = Settings(
-        objectives=asked.objectives,
-        level=asked.level,
-        seed=asked.seed,
-        max_rps=asked.max_rps,
-        max_duration_s=asked.max_duration_s,
-    )
-    schedule = Schedule(process=asked.process, requests=len(asked.lines))
+    settings = settings_of(asked)
+    sent = SentLoad()
     try:
         with LiveBench(orders) as bench:
             measurement = search(
-                kept.recording(watched(bench, asked)), schedule.arrivals, settings, kept=before, keep=keep
+                kept.recording(Noting(watched(bench, asked), bench, sent)),
+                asked.schedule.arrivals,
+                settings,
+                kept=before,
+                keep=keep,
             )
     except KeyboardInterrupt as err:
         raise KeyboardInterrupt("Nothing is sent any more. The same command goes on after the last probe.") from err
@@ -125,6 +120,7 @@ def find(asked: Asked, *, folder: Path, say: Say, tell: Say) -> Found:
         measurement=measurement,
         kept=kept,
         started_at_ms=started_at_ms,
+        sent=sent,
     )
 
 
@@ -137,8 +133,8 @@ def announce(asked: Asked, *, e2e_s: float) -> Announcement:
         objectives=[_objective_words(one) for one in asked.objectives],
         level=asked.level,
         max_rps=asked.max_rps,
-        arrivals=asked.process.name,
-        requests=f"{len(asked.lines)} of {asked.requests_file}" if asked.requests_file else "made-up prompts",
+        arrivals=asked.schedule.name,
+        requests=asked.requests_words,
         expected_s=expected_s(RULES[asked.level], asked.objectives, e2e_s),
         e2e_s=e2e_s,
         max_duration_s=asked.max_duration_s,

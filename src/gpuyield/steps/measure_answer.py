@@ -59,7 +59,7 @@ def _exit_code(found: Found, *, gate: bool) -> int:
 
 def _remarks(found: Found) -> list[str]:
     remarks = []
-    if found.asked.requests_file is None:
+    if found.asked.requests_file is None and found.asked.trace is None and found.asked.recorded is None:
         remarks.append("The prompts were made up: what your users send may be longer or shorter. See --requests.")
     if found.served.engine is None:
         remarks.append("The server tells nothing of its engine and settings, so a change would go unseen.")

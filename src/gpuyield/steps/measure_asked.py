@@ -15,20 +15,25 @@ from zoneinfo import ZoneInfo
 from gpuyield.collect.endpoint import Endpoint, Secrets, endpoint
 from gpuyield.declare.objectives import parse_objectives
 from gpuyield.errors import DeclarationError, Mistake
-from gpuyield.measure.arrivals import Constant, Gamma, Poisson, Process
+from gpuyield.measure.arrivals import Constant, Gamma, Poisson, Process, Schedule
 from gpuyield.measure.graders import BUILT_IN, Check, check_from_callable, check_named, mistakes_in
 from gpuyield.measure.protocols.named import protocol_named
 from gpuyield.measure.protocols.plain import Reader
 from gpuyield.measure.protocols.protocol import Spoken
+from gpuyield.measure.recorded import Recorded, drawn_pairs
 from gpuyield.measure.requests import RequestLine, read_requests
 from gpuyield.measure.sender.abort import Condition, parse_condition
 from gpuyield.measure.sender.target import Target
+from gpuyield.measure.traces import Replay, Trace
 from gpuyield.model.declaration import Declaration, Metric, Objective, Service
 from gpuyield.model.measure import Level
 from gpuyield.steps.measure_judge import JUDGE, JudgeOptions, ModelJudge, asked_judge
-from gpuyield.steps.measure_prompts import made_up_prompts
+from gpuyield.steps.measure_load import LEDGER, lines_of_trace, trace_from
+from gpuyield.steps.measure_prompts import made_up_prompts, prompts_of_lengths
 from gpuyield.units import parse_duration, parse_zone
 
+RECORDED = "recorded"
+"""Arrivals as bursty as the profile."""
 LARGEST_RATE = Decimal(1_000_000)
 NEEDS_STREAM = (Metric.TPOT, Metric.ITL)
 """Without tokens that come one after another these cannot be known."""
@@ -69,6 +74,8 @@ class Question:
     """From the environment only."""
     seed: int = 0
     workers: int = 1
+    trace: Path | None = None
+    profile: str | None = None
 
     @property
     def judge(self) -> JudgeOptions:
@@ -86,6 +93,7 @@ class Question:
 class Asked:
     """The question as values. `requests_sha256` is of the file, None for made-up prompts.
 
+    `trace` None: arrivals are those of `process`. `recorded` is what the service really gets (None: not told).
     `gpus` is the page of the GPU exporter, None where none is named. `replicas` answer under the URL, with so many GPUs
     each; None: not told.
     """
@@ -114,6 +122,29 @@ class Asked:
     zone: ZoneInfo
     replicas: int | None
     gpus_per_replica: int | None
+    protocol: str = "chat"
+    trace: Trace | None = None
+    recorded: Recorded | None = None
+
+    @property
+    def schedule(self) -> Schedule | Replay:
+        """When what is sent: it draws the arrivals of a probe."""
+        if self.trace is not None:
+            return Replay(trace=self.trace, requests=len(self.lines))
+        return Schedule(process=self.process, requests=len(self.lines))
+
+    @property
+    def requests_words(self) -> str:
+        """The request set, as people name it."""
+        if self.requests_file is not None:
+            return f"{len(self.lines)} of {self.requests_file}"
+        if self.trace is not None:
+            return f"made-up prompts, as long as the {len(self.trace):,} of the trace"
+        return (
+            "made-up prompts"
+            if self.recorded is None
+            else f"made-up prompts, as long as those of {self.recorded.source}"
+        )
 
     @property
     def lag_limit_s(self) -> float:
@@ -146,8 +177,8 @@ class _Collected:
         self.mistakes.append(Mistake(what=what, where=where, fix=fix))
 
 
-def read_question(question: Question, declared: Declaration) -> Asked:
-    """Everything that is asked.
+def read_question(question: Question, declared: Declaration, *, searches: bool = True) -> Asked:
+    """Everything that is asked; only a search needs objectives.
 
     Raises:
         DeclarationError: All mistakes.
@@ -165,7 +196,7 @@ def read_question(question: Question, declared: Declaration) -> Asked:
     exporter = question.gpu_metrics
     gpus = None if exporter is None else found.value(lambda: _exporter(exporter))
     spoken = found.value(lambda: _spoken(question))
-    objectives = found.value(lambda: _objectives(question, service))
+    objectives = found.value(lambda: _objectives(question, service)) if searches or question.objectives else ()
     for text in question.checks:
         if not all(text.partition("=")):
             found.wrong(f'"{text[:60]}" names no check.', "--check", "Write --check NAME=module:function.")
@@ -173,7 +204,9 @@ def read_question(question: Question, declared: Declaration) -> Asked:
     checks: dict[str, Check] = {}
     for one in objectives or ():
         _objective(one, question, spoken, checks, judge, found)
-    lines = found.value(lambda: _lines(question))
+    named = question.trace
+    traced = None if named is None else found.value(lambda: trace_from(named, "--trace"))
+    lines = found.value(lambda: _lines(question, traced))
     requests_file = None if question.requests is None else str(question.requests)
     if lines is not None:
         _expected(lines[0], checks, requests_file, found)
@@ -188,6 +221,7 @@ def read_question(question: Question, declared: Declaration) -> Asked:
     duration_ms = None if longest is None else found.value(lambda: parse_duration(longest))
     conditions = [found.value(partial(parse_condition, text)) for text in question.abort_if]
     process = found.value(lambda: _process(question.arrivals))
+    _recorded(question, found)
     _numbers(question, found)
     if max_rps is not None and least is not None and least > max_rps:
         found.wrong("--at-least is above --max-rate.", "--at-least", "Raise --max-rate.")
@@ -218,7 +252,46 @@ def read_question(question: Question, declared: Declaration) -> Asked:
         zone=parse_zone(declared.reporting_zone),
         replicas=question.replicas,
         gpus_per_replica=question.gpus_per_replica,
+        protocol=question.protocol,
+        trace=None if traced is None else traced[0],
     )
+
+
+def with_recorded(asked: Asked, question: Question, recorded: Recorded | None) -> Asked:
+    """The same, held against what the service really gets; made-up prompts and `--arrivals recorded` follow it.
+
+    Raises:
+        DeclarationError: Bursts are to be as recorded, and nobody recorded them.
+    """
+    if recorded is None:
+        return asked
+    asked = replace(asked, recorded=recorded)
+    profile = recorded.profile
+    if question.arrivals == RECORDED:
+        if profile.dispersion is None:
+            raise DeclarationError(
+                "its bursts are not recorded.",
+                where="--profile",
+                fix="Write --arrivals poisson, or give a log of requests.",
+            )
+        # Counts in long windows of independent gaps vary as the square of the gaps' coefficient (Cox and Lewis 1966).
+        cv = min(100.0, max(0.01, profile.dispersion**0.5))
+        asked = replace(asked, process=Gamma(cv=float(f"{cv:.3g}")))
+    if question.requests is not None or asked.trace is not None or (profile.prompt is None and profile.output is None):
+        return asked
+    pairs = drawn_pairs(profile, seed=question.seed)
+    digest = hashlib.sha256(b"".join(one.tobytes() for one in pairs)).hexdigest()
+    lines = prompts_of_lengths(question.protocol, *pairs, seed=question.seed, where="--profile")
+    return replace(asked, lines=lines, requests_sha256=digest)
+
+
+def _recorded(question: Question, found: _Collected) -> None:
+    if question.arrivals == RECORDED and question.profile is None:
+        found.wrong("nothing is recorded.", "--arrivals", "Write --profile as well.")
+    if question.trace is not None and question.arrivals != "poisson":
+        found.wrong("a trace has arrivals of its own.", "--arrivals", "Leave it out, or --trace.")
+    if question.profile == LEDGER and question.service is None:
+        found.wrong("the ledger knows services by name.", "--profile", "Write --service NAME, or name a file.")
 
 
 def _numbers(question: Question, found: _Collected) -> None:
@@ -344,7 +417,10 @@ def _check(one: Objective, question: Question, judge: ModelJudge | None) -> Chec
     return replace(check, at_most=one.score_at_most)
 
 
-def _lines(question: Question) -> tuple[tuple[RequestLine, ...], str | None]:
+def _lines(question: Question, traced: tuple[Trace, str] | None) -> tuple[tuple[RequestLine, ...], str | None]:
+    if question.requests is None and traced is not None:
+        lines = lines_of_trace(traced[0], question.protocol, seed=question.seed, where=str(question.trace))
+        return lines, traced[1]
     if question.requests is None:
         return made_up_prompts(question.protocol, seed=question.seed), None
     try:
@@ -386,6 +462,8 @@ def _rate(text: str, option: str) -> Decimal:
 def _process(text: str) -> Process:
     kind, _, value = text.partition(":")
     match kind, value:
+        case "recorded", "":
+            return Poisson()
         case "poisson", "":
             return Poisson()
         case "constant", "":
@@ -393,5 +471,5 @@ def _process(text: str) -> Process:
         case "gamma", _ if re.fullmatch(r"\d{1,3}(\.\d{1,3})?", value):
             return Gamma(cv=float(value))
     raise DeclarationError(
-        f'"{text[:30]}" is no way to arrive.', where="--arrivals", fix="Write poisson, constant or gamma:2."
+        f'"{text[:30]}" is no way to arrive.', where="--arrivals", fix="Write poisson, constant, gamma:2 or recorded."
     )

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any  # Documents are JSON.
 
+import msgspec
+
 from gpuyield.errors import DeclarationError, SourceError
 from gpuyield.ledger import Ledger
 from gpuyield.measure.document import RawSource, Subject, measure_document, measure_inputs
@@ -18,6 +20,7 @@ from gpuyield.steps.capacity import capacity_of, record_capacity
 from gpuyield.steps.documents import keep
 from gpuyield.steps.measure_asked import Asked
 from gpuyield.steps.measure_kept import Kept
+from gpuyield.steps.measure_profile import SentLoad, compared
 from gpuyield.units import DAY_MS
 
 VALID_DAYS = 90
@@ -25,7 +28,7 @@ VALID_DAYS = 90
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What a search brought, with what was held fixed; `kept` holds its raw records."""
+    """What a search brought, with what was held fixed; `kept` holds its raw records, `sent` what this run sent."""
 
     asked: Asked
     served: Served
@@ -33,6 +36,7 @@ class Found:
     measurement: Measurement
     kept: Kept
     started_at_ms: int
+    sent: SentLoad | None = None
 
 
 def document_of(found: Found, *, ledger_root: Path, out: Path | None) -> tuple[dict[str, Any], tuple[str, ...]]:
@@ -40,6 +44,7 @@ def document_of(found: Found, *, ledger_root: Path, out: Path | None) -> tuple[d
     subject = _subject(found, _records_path(ledger_root, out, found))
     inputs = measure_inputs(subject, found.settings, found.measurement)
     document = measure_document(subject, found.settings, found.measurement)
+    document["load"] = load_document(found.asked)
     if found.asked.judge is not None:
         document["judge"] = found.asked.judge.document()
     notes = keep("measure", document, inputs, ledger_root=ledger_root, out=out)
@@ -50,6 +55,21 @@ def document_of(found: Found, *, ledger_root: Path, out: Path | None) -> tuple[d
     return document, notes
 
 
+def load_document(asked: Asked) -> dict[str, Any]:
+    """What was sent, so that two measurements can be held against each other."""
+    digest = hashlib.sha256()
+    for one in asked.lines:
+        digest.update(msgspec.json.encode([one.kind, one.content, one.max_tokens, one.expected]))
+    if asked.trace is not None:
+        digest.update(asked.trace.offset_ns.tobytes())
+    return {
+        "requests": asked.requests_words,
+        "requests_sha256": f"sha256:{digest.hexdigest()}",
+        "protocol": asked.protocol,
+        "streams": asked.spoken.streams,
+    }
+
+
 def _records_path(ledger_root: Path, out: Path | None, found: Found) -> Path:
     if out is not None:
         return out.with_name(f"{out.name.removesuffix('.json')}.records.parquet")
@@ -58,13 +78,15 @@ def _records_path(ledger_root: Path, out: Path | None, found: Found) -> Path:
 
 def _subject(found: Found, records: Path) -> Subject:
     asked, served = found.asked, found.served
+    rate_rps = found.measurement.certified_rps or found.measurement.estimate_rps
+    representative, unlike = compared(asked.recorded, found.sent, rate_rps=rate_rps)
     rows = found.kept.records(records)
     sources = [RawSource(path=str(records), sha256=_sha256(records), rows=rows)] if rows else []
     if asked.requests_file is not None and asked.requests_sha256 is not None:
         sources.append(RawSource(path=asked.requests_file, sha256=asked.requests_sha256, rows=len(asked.lines)))
     return Subject(
         service=asked.name,
-        arrival=asked.process.name,
+        arrival=asked.schedule.name,
         started_at_ms=found.started_at_ms,
         expires_at_ms=found.started_at_ms + VALID_DAYS * DAY_MS,
         config={
@@ -77,12 +99,13 @@ def _subject(found: Found, records: Path) -> Subject:
         replicas=asked.replicas,
         gpus_per_replica=asked.gpus_per_replica,
         sources=tuple(sources),
-        gaps=_gaps(asked, served),
+        representative=representative,
+        gaps=(*_gaps(asked, served), *unlike),
     )
 
 
 def _gaps(asked: Asked, served: Served) -> tuple[Gap, ...]:
-    gaps = [Gap(reason="the load was not compared with what the service really gets", where="representative")]
+    gaps: list[Gap] = []
     numbers = {"--replicas": asked.replicas, "--gpus-per-replica": asked.gpus_per_replica}
     unknown = [option for option, number in numbers.items() if number is None]
     if unknown:

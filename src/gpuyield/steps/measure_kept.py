@@ -128,9 +128,10 @@ def question_key(asked: Asked, served: Served | None) -> str:
         asked.level,
         asked.seed,
         asked.max_rps,
-        asked.process.name,
+        asked.schedule.name,
         "" if asked.judge is None else asked.judge.asked.name,
         asked.requests_sha256 or "made up",
+        "" if asked.trace is None else hashlib.sha256(asked.trace.offset_ns.tobytes()).hexdigest(),
         "in the cluster" if served is None else served.digest,
     ]
     return hashlib.sha256("\n".join(map(str, parts)).encode()).hexdigest()[:32]

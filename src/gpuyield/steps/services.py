@@ -44,7 +44,7 @@ def services_of(evidence: Evidence, *, now_ms: int) -> Services:
     """The state of every declared service; `now_ms` is when measurements must not have expired."""
     declared = evidence.setting.declaration.services
     capacities = newest(read_capacity(evidence.setting.ledger))
-    rows = _rows(evidence, declared)
+    rows = serving_rows(evidence, declared)
     replicas, busy = _replicas(evidence), _busy(evidence)
     told = {name: digest_now(evidence.setting.ledger, one) for name, one in capacities.items()}
     digests = {name: digest for name, digest in told.items() if digest is not None}
@@ -100,7 +100,7 @@ def _measuring(service: Service) -> str:
     return f"gpuyield measure --service {service.name}{url} --apply"
 
 
-def _rows(evidence: Evidence, declared: Sequence[Service]) -> Mapping[str, list[ServingRow]]:
+def serving_rows(evidence: Evidence, declared: Sequence[Service]) -> Mapping[str, list[ServingRow]]:
     """What was counted by the pods of each service."""
     ledger = evidence.setting.ledger
     days = [day for day in ledger.days(SERVING) if day in set(evidence.window.days())]
@@ -164,6 +164,8 @@ def _gaps(evidence: Evidence, states: Sequence[ServiceState], digests: Mapping[s
         gaps.append(Gap(reason=reason, where="services.objectives"))
     unchecked = [one.name for one in states if one.headroom_rps is not None and one.name not in digests]
     if unchecked:
-        reason = f"whether {listed(unchecked)} is still set as it was measured is not known: its endpoint told nothing since"
+        reason = (
+            f"whether {listed(unchecked)} is still set as it was measured is not known: its endpoint told nothing since"
+        )
         gaps.append(Gap(reason=reason, where="services.headroom_rps"))
     return tuple(gaps)

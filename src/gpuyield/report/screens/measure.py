@@ -124,6 +124,7 @@ def headline_of(document: Mapping[str, Any]) -> list[str]:
         )
     else:
         lines.append(f"No rate is certified for {service}: {_STOPPED.get(result['stopped_because'], 'undecided')}.")
+    lines += filter(None, [representative_sentence(document)])
     if refuted is not None:
         lines.append(f"{refuted:g} requests a second are refuted: the objectives do not hold there.")
     if certified is None and estimate is not None:
@@ -131,6 +132,25 @@ def headline_of(document: Mapping[str, Any]) -> list[str]:
     if result["limited_by"] is not None:
         lines.append(f"It is limited by {result['limited_by']}.")
     return lines
+
+
+def representative_sentence(document: Mapping[str, Any]) -> str | None:
+    """Whether that load is like what the service gets; None where it was not compared."""
+    found = document.get("representative")
+    if found is None:
+        return None
+    if found["far"]:
+        return (
+            f"It was not measured with the service's own load: {'; '.join(found['far'])}. Another load, another rate."
+        )
+    near = [
+        f"{name} lengths differ by {share(found[key])}"
+        for name, key in (("prompt", "prompt_distance"), ("output", "output_distance"))
+        if found[key] is not None
+    ]
+    if found["burst_ratio"] is not None:
+        near.append(f"bursts are {found['burst_ratio']:.2g} times those of the service")
+    return f"The load is like the service's: {'; '.join(near)}." if near else None
 
 
 def objective_line(document: Mapping[str, Any]) -> str:
