@@ -192,6 +192,9 @@ def test_what_if_shows_both_plans_and_the_jobs_that_change(console: Console, job
         (("--gpus", "4-5"), "5 GPUs fewer, and no more than 4 exist"),
         (("--gpus", "4", "--drop", "z"), 'there is no job "z"'),
         (("--gpus", "4", "--move", "a"), '"a" is no move'),
+        (("--gpus", "4", "--move", "a=soon"), '--move a: deadline "soon" is not a deadline'),
+        (("--gpus", "\N{ARABIC-INDIC DIGIT FOUR}"), "is no number of GPUs"),
+        (("--gpus", "4+9999999999"), "capacity of gpu: an amount is not between 0 and 1,000,000,000. Write at most"),
     ],
 )
 def test_what_if_explains_changes_that_it_cannot_make(

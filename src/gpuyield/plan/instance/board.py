@@ -245,11 +245,12 @@ def _steps_mistakes(name: str, steps: Steps) -> list[Mistake]:
     found = []
     times = [from_ms for from_ms, _ in steps]
     if any(later <= earlier for earlier, later in pairwise(times)):
-        found.append(Mistake(what=f"{name}: its steps are not in order of time.", fix="Sort them."))
+        found.append(Mistake(what="its steps are not in order of time.", where=name, fix="Sort them."))
     if any(not 0 <= amount <= MOST_AMOUNT for _, amount in steps):
-        found.append(Mistake(what=f"{name}: an amount is not between 0 and {MOST_AMOUNT}.", where=name))
+        fix = f"Write at most {MOST_AMOUNT:,}."
+        found.append(Mistake(what=f"an amount is not between 0 and {MOST_AMOUNT:,}.", where=name, fix=fix))
     if any(abs(from_ms) > MOST_MS for from_ms in times):
-        found.append(Mistake(what=f"{name}: a time lies too far away.", where=name))
+        found.append(Mistake(what="a time lies too far away.", where=name, fix="Check the year."))
     return found
 
 

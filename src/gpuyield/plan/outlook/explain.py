@@ -126,7 +126,7 @@ def _why_interval(case: Case, certificate: Certificate, clock: Clock) -> str:
     span = f"between {clock.say(from_ms)} and {clock.say(to_ms)}"
     count = plural(len(jobs), "job") if len(jobs) > 1 else f"the job {jobs[0]['id']}"
     every = len(jobs) == len(case.board.tasks) and len(jobs) > 1
-    who = f"all {count}" if every else count
+    who = ("both jobs" if len(jobs) == 2 else f"all {count}") if every else count
     required, there = certificate["required_gpu_ms"], certificate["capacity_gpu_ms"]
     whole_span = required % length == 0 and there % length == 0 and _run_throughout(case, certificate, index)
     if whole_span:
