@@ -26,7 +26,7 @@ from measure.sending import prompts, send
 
 pytestmark = [pytest.mark.live_measuring, pytest.mark.timeout(600)]
 
-_TOKENS = 8
+_TOKENS = 16
 _SEARCHES = 2 if os.environ.get("GPUYIELD_LAWS", "sample") == "full" else 1
 
 
@@ -71,8 +71,8 @@ def test_searches_at_a_real_engine_agree(url: str, tmp_path: Path) -> None:
         model=MODEL,
         objectives=("ttft p95 500ms",),
         requests=path,
-        max_rate="120",
-        max_duration="110s",
+        max_rate="300",
+        max_duration="150s",
         seed=5,
     )
     asked = read_question(question, Declaration())
@@ -84,7 +84,7 @@ def test_searches_at_a_real_engine_agree(url: str, tmp_path: Path) -> None:
                     asked, folder=tmp_path / f"{name}-{attempt}", say=lambda line: None, tell=lambda line: None
                 ).measurement
             ),
-            why_invalid=lambda found: found.probes[-1].reason if found.stop is Stop.INVALID else "",
+            why_invalid=_why_nothing,
         )
 
     found = [searched(f"search-{number}") for number in range(_SEARCHES)]
@@ -93,3 +93,13 @@ def test_searches_at_a_real_engine_agree(url: str, tmp_path: Path) -> None:
         assert (one.certified_rps, one.refuted_rps) != (None, None)
         assert one.certified_rps is None or other.refuted_rps is None or one.certified_rps < other.refuted_rps
         assert not any(probe.failed for probe in one.probes)
+
+
+def _why_nothing(found: Measurement) -> str:
+    """Why nothing was found; empty when something was."""
+    match found.stop:
+        case Stop.INVALID:
+            return found.probes[-1].reason
+        case Stop.TIME:
+            return "its time was over"
+    return ""
