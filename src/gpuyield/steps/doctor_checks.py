@@ -218,7 +218,7 @@ def of_promises(promised: Promising | None) -> list[Check]:
         Check(
             what="declared share",
             state=State.OK if is_most else State.MISSING,
-            found=f"for {share:.0%} of held GPU-hours",
+            found=f"{share:.0%} of held GPU-hours have a deadline or an objective",
             cost="" if is_most else "For the rest nobody can say whether waiting or idling harms.",
             fix="" if is_most else "Declare what is listed below, the largest first.",
         )

@@ -53,7 +53,7 @@ def _change(case: Case, later: int, spare: dict[str, int]) -> str:
     problem, plan = case.today, case.as_is
     rest = f"; it can do without {gpus_by_flavor(spare)}" if spare else ""
     if spare and case.inputs.has_other_work:
-        rest += ", which work without a deadline uses"
+        rest = f"; where they wait as long as deadlines let them, {gpus_by_flavor(spare)} are left to work without one"
     if not later or problem is None or plan is None:
         return f"Run the batch work in the planned order{rest}."
     peak = sum(number for resource, number in plan.peak_if_started_at_once.items() if is_gpu(resource))

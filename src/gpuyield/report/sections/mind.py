@@ -24,7 +24,7 @@ def mind_section(facts: Facts) -> Section | None:
     return Section(
         id="mind",
         kicker="What would change the answer",
-        title=f"{count(len(points), 'figure')} at which the answer is another" if points else "More can be known",
+        title=f"{count(len(points), 'figure')} at which the answer changes" if points else "More can be known",
         lead=lead,
         tables=(table,) if points else (),
         open_tables=1,
