@@ -59,7 +59,7 @@ def live_problem(seen: ClusterSnapshot, terms: LiveTerms) -> LiveProblem:
     )
     mended, unkept = _without_clashes(problem)
     told = (gap for one in work for gap in one.gaps)
-    gaps = (*seen.gaps, *room.gaps, *quotas.gaps, *_miscounts(seen), *unkept, *links, *told)
+    gaps = (*seen.gaps, *room.gaps, *quotas.gaps, *_miscounts(seen), *_recurring(seen), *unkept, *links, *told)
     return LiveProblem(
         seen=seen, problem=mended, quotas=quotas.queues, work=work, room=room, teams=terms.declaration.teams, gaps=gaps
     )
@@ -178,6 +178,19 @@ def _unlent(queue: QueueQuota, jobs: Sequence[PlanJob]) -> QueueQuota:
         for name, quota in queue.resources.items()
     }
     return replace(queue, resources=resources)
+
+
+def _recurring(seen: ClusterSnapshot) -> list[Gap]:
+    """CronJobs whose next runs no plan holds yet."""
+    return [
+        Gap(
+            reason=f'It asks for {sum(pods.count * pods.gpus for pods in one.pod_sets)} GPUs at "{one.schedule}": its '
+            "coming runs are planned once their jobs exist, not before.",
+            where=f"CronJob {one.namespace}/{one.name}",
+        )
+        for one in seen.recurring
+        if not one.suspended
+    ]
 
 
 def _miscounts(seen: ClusterSnapshot) -> list[Gap]:

@@ -1,0 +1,342 @@
+"""A cluster with Kueue as a planning problem, and why each job waits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from doubles.kueue_objects import (
+    NOW,
+    Object,
+    clock,
+    flavor,
+    job,
+    local_queue,
+    node,
+    pod,
+    problem,
+    queue,
+    seen,
+    workload,
+)
+from gpuyield.decide.live.problem import LiveProblem
+from gpuyield.decide.live.waiting import Waiting, waiting_now
+from gpuyield.model.kueue import WorkState
+from gpuyield.model.queue import Cause
+from gpuyield.plan import make_plan
+from gpuyield.units import HOUR_MS
+
+H100 = flavor("h100", gpu="h100")
+
+
+def cluster(
+    workloads: Sequence[Object],
+    jobs: Sequence[Object] = (),
+    *,
+    quota: int = 4,
+    nodes: Sequence[Object] = (),
+    pods: Sequence[Object] = (),
+    **more: Sequence[Object],
+) -> LiveProblem:
+    """One queue of H100s."""
+    return problem(
+        seen(
+            resourceflavors=[H100],
+            clusterqueues=more.pop("clusterqueues", [queue("batch", {"h100": {"nominalQuota": quota}})]),
+            localqueues=[local_queue("main", "batch"), local_queue("other", "research")],
+            nodes=nodes or [node("n0", 4, gpu="h100")],
+            workloads=workloads,
+            jobs=jobs,
+            pods=pods,
+            **more,
+        )
+    )
+
+
+def waiting(live: LiveProblem) -> dict[str, Waiting]:
+    plan = make_plan(live.problem, seed=0)
+    return {one.job: one for one in waiting_now(live, plan)}
+
+
+def reasons(live: LiveProblem) -> str:
+    return "\n".join(f"{gap.where}: {gap.reason}" for gap in live.gaps)
+
+
+def test_a_job_waits_for_quota_and_starts_when_the_running_one_ends() -> None:
+    live = cluster(
+        [workload("a", 4, on="h100"), workload("b", 2)],
+        [job("a", expected_duration="2h"), job("b", expected_duration="1h")],
+        pods=[pod("a-0", "n0", 4)],
+    )
+
+    found = waiting(live)["evals/b"]
+
+    assert found.blocked_by == "quota"
+    assert found.cause is Cause.QUOTA
+    assert found.why == "of 4 h100 GPUs of the quota of batch 4 are held, and it needs 2"
+    assert clock(found.eta_ms) == "2026-12-01T01:30:00Z"
+
+
+def test_free_gpus_on_two_nodes_are_fragmented_for_a_pod_that_needs_them_together() -> None:
+    live = cluster(
+        [workload("a", 3, on="h100"), workload("c", 3, on="h100"), workload("b", 2)],
+        [job(name, expected_duration="2h") for name in "abc"],
+        quota=8,
+        nodes=[node("n0", 4, gpu="h100"), node("n1", 4, gpu="h100")],
+        pods=[pod("a-0", "n0", 3), pod("c-0", "n1", 3)],
+    )
+
+    found = waiting(live)["evals/b"]
+
+    assert (found.blocked_by, found.cause) == ("fragmented", Cause.FRAGMENTED)
+    assert "2 h100 GPUs are free on 2 nodes, at most 1 together" in found.why
+
+
+def test_a_job_that_its_plan_keeps_on_time_is_not_due_yet() -> None:
+    live = cluster(
+        [workload("a", 4, on="h100"), workload("b", 2)],
+        [job("a", expected_duration="2h"), job("b", expected_duration="1h", deadline="2026-12-01T06:00:00Z")],
+    )
+
+    found = waiting(live)["evals/b"]
+
+    assert (found.blocked_by, found.cause) == ("quota", Cause.NOT_DUE_YET)
+
+
+def test_a_job_of_unknown_length_is_told_and_not_planned() -> None:
+    live = cluster([workload("b", 2)], [job("b")])
+
+    found = waiting(live)["evals/b"]
+
+    assert found.eta_ms is None
+    assert "gpuyield.dev/expected-duration" in found.why
+    assert "evals/b: Not planned: nothing tells how long it runs" in reasons(live)
+
+
+def test_kueues_maximum_run_time_is_a_length_of_last_resort() -> None:
+    live = cluster([workload("b", 2, maximumExecutionTimeSeconds=3600)], [job("b")])
+
+    assert [one.shapes[0].duration_ms for one in live.problem.jobs] == [HOUR_MS]
+
+
+def test_malformed_annotations_are_told_one_by_one_and_the_others_count() -> None:
+    live = cluster([workload("b", 2)], [job("b", expected_duration="1h", deadline="tomorrow", weight="heavy")])
+
+    told = reasons(live)
+
+    assert 'evals/b: gpuyield.dev/deadline: deadline "tomorrow" is not a deadline.' in told
+    assert "evals/b: gpuyield.dev/weight" in told
+    assert [(one.id, one.deadline_ms, one.shapes[0].duration_ms) for one in live.problem.jobs] == [
+        ("evals/b", None, HOUR_MS)
+    ]
+
+
+def test_a_weight_that_no_limit_grants_does_not_count() -> None:
+    live = cluster([workload("b", 2)], [job("b", expected_duration="1h", weight="5")])
+
+    assert live.problem.jobs[0].weight == 1
+    assert "weight 5 is above 1" in reasons(live)
+
+
+@pytest.mark.parametrize(
+    ("stopped", "said"),
+    [
+        ({"clusterqueues": [queue("batch", {"h100": {"nominalQuota": 4}}, stopPolicy="Hold")]}, "is stopped (Hold)"),
+        ({"clusterqueues": []}, "there is no ClusterQueue batch"),
+    ],
+)
+def test_a_job_that_cannot_start_as_things_are_has_no_start(stopped: dict[str, list[Object]], said: str) -> None:
+    live = cluster([workload("b", 2)], [job("b", expected_duration="1h")], **stopped)
+
+    found = waiting(live)["evals/b"]
+
+    assert (found.blocked_by, found.eta_ms) == ("held", None)
+    assert said in found.why
+
+
+def test_a_job_that_is_switched_off_is_not_planned() -> None:
+    live = cluster([workload("b", 2, active=False)], [job("b", expected_duration="1h")])
+
+    assert "spec.active" in waiting(live)["evals/b"].why
+    assert live.problem.jobs == ()
+
+
+def test_a_node_selector_rules_flavors_out() -> None:
+    live = problem(
+        seen(
+            resourceflavors=[H100, flavor("a100", gpu="a100")],
+            clusterqueues=[queue("batch", {"h100": {"nominalQuota": 4}, "a100": {"nominalQuota": 4}})],
+            localqueues=[local_queue("main", "batch")],
+            nodes=[node("n0", 4, gpu="h100"), node("n1", 4, gpu="a100")],
+            workloads=[workload("b", 2, selector={"gpu": "a100", "zone": "x"}), workload("c", 2)],
+            jobs=[job("b", expected_duration="1h"), job("c", expected_duration="1h")],
+        )
+    )
+
+    assert {one.id: [shape.flavor for shape in one.shapes] for one in live.problem.jobs} == {
+        "evals/b": ["a100"],
+        "evals/c": ["h100", "a100"],
+    }
+
+
+def test_a_pod_wider_than_every_node_is_told() -> None:
+    live = cluster(
+        [workload("b", 4)], [job("b", expected_duration="1h")], quota=8, nodes=[node("n0", 2, gpu="h100")] * 2
+    )
+
+    assert "a pod asks for 4 GPUs, and its widest node has 2" in waiting(live)["evals/b"].why
+
+
+def test_pods_that_did_not_come_through_kueue_take_gpus_from_the_plan() -> None:
+    live = cluster([], nodes=[node("n0", 8, gpu="h100")], pods=[pod("service", "n0", 3, through_kueue=False)])
+
+    assert live.problem.capacity.steps["gpu/h100"] == ((0, 5),)
+
+
+def test_nodes_that_could_not_be_read_are_a_gap_and_quota_stands_in() -> None:
+    live = problem(
+        seen(
+            without=("nodes", "pods"),
+            resourceflavors=[H100],
+            clusterqueues=[queue("batch", {"h100": {"nominalQuota": 6}})],
+        )
+    )
+
+    assert live.problem.capacity.steps["gpu/h100"] == ((0, 6),)
+    assert "flavor h100: Its nodes are not known" in reasons(live)
+
+
+def test_a_node_that_is_not_ready_offers_nothing_and_keeps_what_runs() -> None:
+    live = cluster(
+        [workload("a", 4, on="h100")],
+        [job("a", expected_duration="2h")],
+        nodes=[node("n0", 4, ready=False, gpu="h100")],
+        pods=[pod("a-0", "n0", 4)],
+    )
+
+    assert live.problem.capacity.steps["gpu/h100"] == ((0, 4), (90 * 60_000, 0))
+    assert "None of its 1 nodes can take work: n0 is not ready (KubeletNotReady)." in reasons(live)
+
+
+def test_a_quota_that_was_halved_beneath_running_work_gives_new_work_nothing_until_it_ends() -> None:
+    live = cluster(
+        [workload("a", 4, on="h100"), workload("b", 2)],
+        [job("a", expected_duration="2h"), job("b", expected_duration="1h")],
+        quota=2,
+    )
+
+    plan = make_plan(live.problem, seed=0)
+
+    run = plan.job("evals/b").run
+    assert run is not None
+    assert run.start_ms == 90 * 60_000
+
+
+def test_a_job_that_overruns_is_told_and_holds_its_gpus_an_hour_more() -> None:
+    live = cluster([workload("a", 4, on="h100")], [job("a", expected_duration="10m")])
+
+    (found,) = live.problem.jobs
+    assert found.started_ms is not None
+    assert found.started_ms + found.shapes[0].duration_ms == HOUR_MS
+    assert "It runs longer than expected" in reasons(live)
+
+
+def test_flavors_on_the_same_nodes_share_their_gpus() -> None:
+    live = problem(
+        seen(
+            resourceflavors=[flavor("spot"), flavor("reserved")],
+            clusterqueues=[queue("batch", {"spot": {"nominalQuota": 4}, "reserved": {"nominalQuota": 4}})],
+            localqueues=[local_queue("main", "batch")],
+            nodes=[node("n0", 4)],
+            workloads=[workload("a", 4), workload("b", 4)],
+            jobs=[job("a", expected_duration="1h"), job("b", expected_duration="1h")],
+        )
+    )
+
+    plan = make_plan(live.problem, seed=0)
+
+    runs = [one.run for one in plan.jobs if one.run is not None]
+    assert live.problem.capacity.steps["nodes/reserved"] == ((0, 4),)
+    assert sorted(run.start_ms for run in runs) == [0, HOUR_MS]
+
+
+def test_predecessors_that_succeeded_are_done_and_lost_ones_are_told() -> None:
+    live = cluster(
+        [workload("a", 1, on="h100", finished="2026-11-30T23:50:00Z"), workload("b", 1), workload("c", 1)],
+        [job("b", expected_duration="1h", after="a"), job("c", expected_duration="1h", after="b, gone")],
+    )
+
+    assert {one.id: one.after for one in live.problem.jobs} == {"evals/b": (), "evals/c": ("evals/b",)}
+    assert "evals/c: It comes after evals/gone" in reasons(live)
+    assert waiting(live)["evals/c"].blocked_by == "not_yet"
+
+
+def test_version_v1beta1_reads_the_same() -> None:
+    old_queue = queue("batch", {"h100": {"nominalQuota": 4}}, cohort="all", admissionChecks=["gpuyield"])
+    new_queue = queue(
+        "batch",
+        {"h100": {"nominalQuota": 4}},
+        cohortName="all",
+        admissionChecksStrategy={"admissionChecks": [{"name": "gpuyield"}]},
+    )
+    old_work, new_work = workload("a", 2, on="h100"), workload("a", 2, on="h100")
+    old_work["status"]["accumulatedPastExexcutionTimeSeconds"] = 60
+    new_work["status"]["accumulatedPastExecutionTimeSeconds"] = 60
+
+    old = seen(api_version="v1beta1", clusterqueues=[old_queue], workloads=[old_work])
+    new = seen(clusterqueues=[new_queue], workloads=[new_work])
+
+    assert old.queues == new.queues
+    assert old.queues[0].cohort == "all"
+    assert old.queues[0].checks == ("gpuyield",)
+    assert old.work == new.work
+    assert old.work[0].past_run_ms == 60_000
+
+
+def test_pods_that_ended_give_their_quota_back() -> None:
+    running = workload("a", 2, pods=3, on="h100")
+    running["status"]["reclaimablePods"] = [{"name": "main", "count": 2}]
+
+    found = seen(workloads=[running]).work[0]
+
+    assert found.state is WorkState.ADMITTED
+    assert found.held == {"h100": 2}
+
+
+def test_an_object_that_cannot_be_read_hides_no_other() -> None:
+    broken = queue("broken", {"h100": {"nominalQuota": 4}})
+    broken["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]["nominalQuota"] = "1500m"
+
+    found = seen(clusterqueues=[broken, queue("batch", {"h100": {"nominalQuota": 4}})])
+
+    assert [one.name for one in found.queues] == ["batch"]
+    assert [(one.where, one.reason) for one in found.gaps] == [
+        ("clusterqueues broken", 'It could not be read: "1500m" is no whole number of GPUs. Write 4.')
+    ]
+
+
+def test_a_status_that_counts_otherwise_than_the_workloads_is_told() -> None:
+    counted = queue("batch", {"h100": {"nominalQuota": 4}})
+    counted["status"]["flavorsReservation"] = [
+        {"name": "h100", "resources": [{"name": "nvidia.com/gpu", "total": "4"}]}
+    ]
+
+    live = cluster([workload("a", 2, on="h100")], [job("a", expected_duration="1h")], clusterqueues=[counted])
+
+    assert "ClusterQueue batch: Its status counts 4 GPUs of h100 as reserved, its Workloads hold 2" in reasons(live)
+
+
+def test_work_through_other_kinds_is_planned_by_its_workload() -> None:
+    gang = workload("ray", 2, pods=2, kind="RayJob")
+    gang["spec"]["podSets"][0]["template"]["metadata"]["annotations"] = {"gpuyield.dev/expected-duration": "2h"}
+
+    live = cluster([gang])
+
+    assert [(one.id, dict(one.shapes[0].demand)) for one in live.problem.jobs] == [("evals/ray", {"gpu/h100": 4})]
+
+
+def test_a_plan_of_now_starts_at_the_next_second() -> None:
+    live = problem(seen(at_ms=NOW + 1))
+
+    assert live.problem.origin_ms == NOW + 1000
