@@ -6,7 +6,6 @@ that is consistent with its samples changes a card, or a node, at most once betw
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections import Counter
 from itertools import pairwise
@@ -22,11 +21,14 @@ from gpuyield.model.cells import CLASSES
 from gpuyield.model.declaration import Rules
 from gpuyield.model.waterfall import BUSY, UNALLOCATED, GpuClass
 from gpuyield.units import HOUR_MS, MINUTE_MS, Window
+from laws.sizes import size
+
+pytestmark = pytest.mark.sized_laws
 
 RULES = Rules(idle_after_ms=10 * MINUTE_MS)
 GROUPS = dict.fromkeys(BUSY, "busy") | dict.fromkeys(UNALLOCATED, "unallocated") | {GpuClass.BYPASSED: "bypassed"}
 JITTER_MS = 8_000
-EXAMPLES = 40 if os.environ.get("GPUYIELD_LAWS") == "full" else 4
+EXAMPLES = size(default=4, sample=6, full=40)
 
 KINDS = {
     "times and samples": Traits(grid_ms=1, jitter_ms=JITTER_MS),

@@ -17,6 +17,7 @@ from gpuyield.outcomes.derive import judge
 from gpuyield.outcomes.jsonl import parse_jsonl
 from gpuyield.outcomes.store import read_outcomes, write_outcomes
 from gpuyield.units import DAY_MS, Window, parse_instant
+from laws.sizes import size
 
 START_MS = parse_instant("2026-11-28T00:00:00Z")
 WINDOW = Window(START_MS, START_MS + 4 * DAY_MS)
@@ -75,7 +76,7 @@ def put(ledger: Ledger, row: dict[str, object], at_us: int) -> None:
 
 
 few = settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-many = settings(few, max_examples=25)
+many = settings(few, max_examples=size(default=25, sample=12, full=50))
 
 
 @given(rows, st.randoms(use_true_random=False))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import replace
 from decimal import Decimal
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,10 +17,12 @@ from gpuyield.model.plan import Plan, PlanStatus, Run
 from gpuyield.plan import make_plan, plan_document, plan_inputs
 from gpuyield.plan.online.continued import continue_plan
 from gpuyield.verify import check
+from laws.sizes import size
 from plan.every_feature import prices_of, problem_of
 from plan.small import UNIT_MS, random_problem
 
-EXAMPLES = {"full": 1_000, "sample": 300}.get(os.environ.get("GPUYIELD_LAWS", ""), 40)
+pytestmark = pytest.mark.sized_laws
+EXAMPLES = size(default=40, sample=80, full=1_000)
 MET = (PlanStatus.FEASIBLE, PlanStatus.OPTIMAL)
 SCARCE = 1
 """Work with which no plan can be searched for: what is good is what was kept."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import replace
 from random import Random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,10 +15,12 @@ from gpuyield.model.job import Capacity, PlanObjective, Problem, Shape
 from gpuyield.model.plan import JobStatus, PlanStatus
 from gpuyield.plan import make_plan, plan_document, plan_inputs
 from gpuyield.verify import check
+from laws.sizes import size
 from plan.small import UNIT_MS, overbooked, random_problem
 
+pytestmark = pytest.mark.sized_laws
 BETTER = {PlanStatus.INFEASIBLE: 0, PlanStatus.UNKNOWN: 1, PlanStatus.FEASIBLE: 2, PlanStatus.OPTIMAL: 3}
-EXAMPLES = {"full": 1_000, "sample": 300}.get(os.environ.get("GPUYIELD_LAWS", ""), 60)
+EXAMPLES = size(default=60, sample=100, full=1_000)
 seeds = st.integers(0, 1_000_000)
 law = settings(max_examples=EXAMPLES, deadline=None, derandomize=True)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import os
 from collections import Counter
 from dataclasses import replace
 from random import Random
@@ -24,9 +23,11 @@ from gpuyield.verify.certificates import refute
 from gpuyield.verify.problem import read_problem
 from gpuyield.verify.question import Question
 from gpuyield.verify.report import Refused
+from laws.sizes import size
 from plan.small import UNIT_MS, can_meet_all, random_problem
 
-PROBLEMS = {"sample": 1_000, "full": 10_000}.get(os.environ.get("GPUYIELD_LAWS", ""), 150)
+pytestmark = pytest.mark.sized_laws
+PROBLEMS = size(default=150, sample=300, full=10_000)
 MUTANTS_EACH = 12
 
 
@@ -122,9 +123,8 @@ def test_no_lemmas_rule_out_a_problem_that_has_a_plan() -> None:
     assert tried > PROBLEMS // 2
 
 
+@pytest.mark.slow_laws
 def test_the_compiled_lane_gives_the_same_lemmas_as_plain_python() -> None:
-    if os.environ.get("GPUYIELD_LAWS") is None:
-        pytest.skip("compiling takes too long for the default tests: GPUYIELD_LAWS=sample")
     from gpuyield.plan.kernel import learning
     from gpuyield.plan.proof import learn as lane
 

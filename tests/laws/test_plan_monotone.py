@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
 from random import Random
 
+import pytest
+
 from gpuyield.model.job import Capacity, PlanObjective, Problem
 from gpuyield.model.plan import Plan, PlanStatus
 from gpuyield.plan import make_plan
+from laws.sizes import size
 from plan.small import UNIT_MS, random_problem
 
-PROBLEMS = {"sample": 200, "full": 1_000}.get(os.environ.get("GPUYIELD_LAWS", ""), 40)
+pytestmark = pytest.mark.sized_laws
+MET = (PlanStatus.OPTIMAL, PlanStatus.FEASIBLE)
+PROBLEMS = size(default=40, sample=80, full=1_000)
 
 
 def looser(problem: Problem, rng: Random) -> Iterator[Problem]:
@@ -59,17 +63,44 @@ def test_looser_problems_never_miss_more_weight() -> None:
             assert missed(other, make_plan(other, advise=False)) <= least, f"seed {seed}"
 
 
+def kept(problem: Problem, plan: Plan) -> tuple[bool, Fraction]:
+    """Whether all hard deadlines are met, and the weight that misses its deadline or due time (less is more)."""
+    ends = {one.id: one.run.end_ms for one in plan.jobs if one.run is not None}
+    missing = Fraction(0)
+    for job in problem.jobs:
+        limits = [at for at in (job.deadline_ms, job.due_ms) if at is not None]
+        if limits and (job.id not in ends or ends[job.id] > min(limits)):
+            missing += Fraction(job.weight)
+    return plan.status in MET, -missing
+
+
+def test_looser_problems_never_keep_less_where_due_times_count_too() -> None:
+    missed_some = 0
+    for seed in range(PROBLEMS):
+        rng = Random(f"due {seed}")
+        problem = random_problem(seed)
+        before = kept(problem, make_plan(problem, advise=False))
+        missed_some += before != (True, Fraction(0))
+
+        for other in looser(problem, rng):
+            # Hard deadlines come first: a plan that now meets them all may miss more due times.
+            assert kept(other, make_plan(other, advise=False)) >= before, f"seed {seed}"
+    assert missed_some > PROBLEMS // 10
+
+
 def test_looser_problems_never_end_later() -> None:
-    met = (PlanStatus.OPTIMAL, PlanStatus.FEASIBLE)
+    compared = 0
     for seed in range(PROBLEMS):
         rng = Random(f"monotone {seed}")
         problem = replace(random_problem(seed), objective=PlanObjective.MAKESPAN)
         plan = make_plan(problem, advise=False)
-        if plan.status not in met or any(one.run is None for one in plan.jobs):
+        if plan.status not in MET or any(one.run is None for one in plan.jobs):
             continue
 
         for other in looser(problem, rng):
+            compared += 1
             end = make_plan(other, advise=False).objective.value
             assert end is not None
             assert plan.objective.value is not None
             assert end <= plan.objective.value, f"seed {seed}"
+    assert compared > PROBLEMS

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from itertools import combinations
 from random import Random
 from typing import Any
@@ -18,11 +17,13 @@ from gpuyield.verify.question import Question
 from gpuyield.verify.report import Refused
 from gpuyield.verify.steps import Spans
 from gpuyield.verify.wide_gangs import outlast
+from laws.sizes import size
 from verify import brute
 from verify.brute import UNIT_MS, Plan
 from verify.problems import make_inputs
 
-PROBLEMS = {"sample": 400, "full": 4_000}.get(os.environ.get("GPUYIELD_LAWS", ""), 60)
+pytestmark = pytest.mark.sized_laws
+PROBLEMS = size(default=60, sample=150, full=4_000)
 
 
 def feasible(count: int) -> list[tuple[int, dict[str, Any], Problem, Plan]]:
@@ -58,8 +59,8 @@ def check_open(frame: Frame, plan: Plan, rng: Random, end: int) -> None:
         assert frame.heads[name] <= start <= frame.latest_start(name, jobs[name].shapes[at])
     for spans in spans_of(rng, end):
         assert not any(overloads(frame, resource, spans) for resource in frame.problem.capacity)
-    for size in (2, 3):
-        for names in combinations(jobs, size):
+    for count in (2, 3):
+        for names in combinations(jobs, count):
             window = tuple(sorted(rng.sample(range(end + 1), 2)))
             for resource in frame.problem.capacity:
                 with pytest.raises(Refused):
