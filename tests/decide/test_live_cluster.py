@@ -37,19 +37,18 @@ def cluster(
     quota: int = 4,
     nodes: Sequence[Object] = (),
     pods: Sequence[Object] = (),
-    **more: Sequence[Object],
+    queues: Sequence[Object] | None = None,
 ) -> LiveProblem:
     """One queue of H100s."""
     return problem(
         seen(
             resourceflavors=[H100],
-            clusterqueues=more.pop("clusterqueues", [queue("batch", {"h100": {"nominalQuota": quota}})]),
+            clusterqueues=[queue("batch", {"h100": {"nominalQuota": quota}})] if queues is None else queues,
             localqueues=[local_queue("main", "batch"), local_queue("other", "research")],
             nodes=nodes or [node("n0", 4, gpu="h100")],
             workloads=workloads,
             jobs=jobs,
             pods=pods,
-            **more,
         )
     )
 
@@ -140,14 +139,14 @@ def test_a_weight_that_no_limit_grants_does_not_count() -> None:
 
 
 @pytest.mark.parametrize(
-    ("stopped", "said"),
+    ("queues", "said"),
     [
-        ({"clusterqueues": [queue("batch", {"h100": {"nominalQuota": 4}}, stopPolicy="Hold")]}, "is stopped (Hold)"),
-        ({"clusterqueues": []}, "there is no ClusterQueue batch"),
+        ([queue("batch", {"h100": {"nominalQuota": 4}}, stopPolicy="Hold")], "is stopped (Hold)"),
+        ([], "there is no ClusterQueue batch"),
     ],
 )
-def test_a_job_that_cannot_start_as_things_are_has_no_start(stopped: dict[str, list[Object]], said: str) -> None:
-    live = cluster([workload("b", 2)], [job("b", expected_duration="1h")], **stopped)
+def test_a_job_that_cannot_start_as_things_are_has_no_start(queues: list[Object], said: str) -> None:
+    live = cluster([workload("b", 2)], [job("b", expected_duration="1h")], queues=queues)
 
     found = waiting(live)["evals/b"]
 
@@ -322,7 +321,7 @@ def test_a_status_that_counts_otherwise_than_the_workloads_is_told() -> None:
         {"name": "h100", "resources": [{"name": "nvidia.com/gpu", "total": "4"}]}
     ]
 
-    live = cluster([workload("a", 2, on="h100")], [job("a", expected_duration="1h")], clusterqueues=[counted])
+    live = cluster([workload("a", 2, on="h100")], [job("a", expected_duration="1h")], queues=[counted])
 
     assert "ClusterQueue batch: Its status counts 4 GPUs of h100 as reserved, its Workloads hold 2" in reasons(live)
 
