@@ -57,7 +57,7 @@ def test_the_azure_conversation_trace_is_replayed_in_order_and_on_time(
             *("measure", "--url", server.url, "--model", "double", "--trace", str(path), "--replay"),
             *("--scale", str(scale), "--max-rate", "500", "--apply", "-o", "json"),
         )
-        assert done.code == 0, done.err
+        assert done.code in (0, 4), done.err
         return done.document
 
     found = measured_when_quiet(replayed, why_invalid=lambda found: str(found["sender"]["why"]))  # type: ignore[index]
@@ -71,7 +71,7 @@ def test_the_azure_conversation_trace_is_replayed_in_order_and_on_time(
     assert (np.maximum.accumulate(planned_s) - planned_s).max() < 0.05, "none overtakes one that was due before"
     assert np.percentile(np.abs(late_s - np.median(late_s)), 95) < 0.05
     assert (found["completed"], found["failed"], found["certifies"]) == (len(rows), 0, False)
-    assert found["sender"]["in_order"] is True  # type: ignore[index]
+    assert found["sender"]["overtaken_most_s"] < 0.05  # type: ignore[index]
 
 
 def test_a_replay_is_shown_first_and_never_exceeds_the_highest_rate(
@@ -104,7 +104,7 @@ def test_a_trace_without_order_in_its_file_is_sent_in_the_order_of_time(
         *("--objective", "e2e p95 20s", "-o", "json"),
     )
 
-    assert done.code == 0, done.err
+    assert done.code in (0, 4), done.err
     assert [row.tokens for row in server.double.log[1:]] == [2, 3, 4, 1]
     assert server.double.counted.prompt_tokens == 5 + (5 + 900 + 3 + 7), "the first request is sent once before"
     assert done.document["kept"] == {"e2e": 1.0}
@@ -118,7 +118,7 @@ def test_a_closed_loop_keeps_so_many_running_and_says_that_it_certifies_nothing(
     done = command(*asked)
 
     found = json.loads((command.folder / "loop.json").read_text())
-    assert done.code == 0, done.err
+    assert done.code in (0, 4), done.err
     assert "certifies nothing" in " ".join(done.out.split())
     assert (found["mode"], found["certifies"], found["completed"]) == ("closed_loop", False, 200)
     assert not {"certified_rps", "refuted_rps"} & set(found)

@@ -147,10 +147,16 @@ def distance(sent: Profile, recorded: Profile) -> Distance:
 
 
 def _apart(first: Lengths | None, second: Lengths | None) -> float | None:
-    """The largest difference of two distributions at the edges that the coarser one has (Kolmogorov and Smirnov)."""
+    """The largest difference of two distributions where both are known (Kolmogorov and Smirnov).
+
+    An exact one is known everywhere, a histogram at its edges only.
+    """
     if first is None or second is None:
         return None
-    edges = min(first.at_most, second.at_most, key=len)
+    buckets = [set(one.at_most) for one in (first, second) if not one.exact]
+    edges = sorted(set.intersection(*buckets) if buckets else {*first.at_most, *second.at_most})
+    if not edges:
+        return None
     return float(np.abs(_at(first, edges) - _at(second, edges)).max())
 
 

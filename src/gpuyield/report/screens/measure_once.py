@@ -42,7 +42,7 @@ def announced_once(about: Mapping[str, Any], *, command: str) -> Answer:
     )
 
 
-def once_answer(document: Mapping[str, Any], *, notes: Sequence[str], next_: Sequence[Next]) -> Answer:
+def once_answer(document: Mapping[str, Any], *, exit_code: int, notes: Sequence[str], next_: Sequence[Next]) -> Answer:
     """The answer from the document."""
     sender = document["sender"]
     answered = "" if document["answered_rps"] is None else f", {document['answered_rps']:.4g} a second"
@@ -52,7 +52,10 @@ def once_answer(document: Mapping[str, Any], *, notes: Sequence[str], next_: Seq
         f"{completed:,} of {requests:,} requests were answered rightly{answered}; {failed:,} failed.",
     ]
     if document["mode"] == "replay" and sender["late_p99_s"] is not None:
-        order = "in the order of the trace" if sender["in_order"] else "NOT in the order of the trace"
+        order = "in the order of the trace"
+        if sender["overtaken"]:
+            most = _ms(sender["overtaken_most_s"])
+            order += f" but for {sender['overtaken']:,} overtaken by others due up to {most} later (new connections)"
         lines.append(
             f"{sender['sent']:,} were sent {order}, {_ms(sender['late_p50_s'])} late in the median, "
             f"{_ms(sender['late_p99_s'])} at the 99th percentile, {_ms(sender['late_max_s'])} at most."
@@ -70,6 +73,7 @@ def once_answer(document: Mapping[str, Any], *, notes: Sequence[str], next_: Seq
         tables=(_latencies(document),),
         notes=(*notes, *remarks, *problems),
         next=tuple(next_),
+        exit_code=exit_code,
     )
 
 

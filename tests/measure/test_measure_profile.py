@@ -1,0 +1,96 @@
+"""A load held against what the service really gets: near or far is said beside the rate, unknown is no number."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from doubles.command import Command
+from doubles.model_server import running_double
+from gpuyield.demo.engine import EngineSettings
+from gpuyield.errors import DeclarationError
+from gpuyield.measure.recorded import profile_of_page
+from gpuyield.measure.representative import drawn_lengths, lengths_of
+from gpuyield.steps.measure_load import recorded_from
+from gpuyield.steps.measure_prompts import prompts_of_lengths
+
+_PAGE = """# TYPE vllm:request_prompt_tokens histogram
+vllm:request_prompt_tokens_bucket{le="100.0"} 150.0
+vllm:request_prompt_tokens_bucket{le="1000.0"} 190.0
+vllm:request_prompt_tokens_bucket{le="+Inf"} 200.0
+vllm:request_prompt_tokens_sum 40000.0
+"""
+
+
+@given(st.lists(st.integers(1, 5_000), min_size=1, max_size=200))
+def test_lengths_drawn_from_an_exact_distribution_are_it_again(tokens: list[int]) -> None:
+    known = np.array(tokens, np.int64)
+    lengths = lengths_of(known)
+    assert lengths is not None
+
+    drawn = drawn_lengths(lengths, len(tokens))
+
+    assert drawn.tolist() == sorted(tokens)
+
+
+def test_a_metrics_page_tells_lengths_and_of_how_many_requests() -> None:
+    found = profile_of_page(_PAGE)
+
+    assert found is not None
+    profile, requests = found
+    assert requests == 200
+    assert profile.output is None
+    assert profile.prompt is not None
+    drawn = drawn_lengths(profile.prompt, 200)
+    assert (drawn <= 100).sum() == 150
+    assert (drawn <= 1000).sum() == 200, "nothing tells how far beyond its last edge a histogram goes"
+
+
+def test_too_few_requests_are_no_profile(tmp_path: Path) -> None:
+    path = tmp_path / "page.txt"
+    path.write_text("\n".join(line.replace("0.0", ".0") if line[0] != "#" else line for line in _PAGE.splitlines()))
+
+    with pytest.raises(DeclarationError, match="fewer than 100"):
+        recorded_from(path)
+
+
+@given(st.lists(st.tuples(st.integers(1, 2_000), st.integers(1, 500)), min_size=1, max_size=30))
+def test_made_up_prompts_have_the_recorded_lengths_and_begin_differently(pairs: list[tuple[int, int]]) -> None:
+    prompt, output = np.array(pairs, np.int64).T
+
+    lines = prompts_of_lengths("chat", prompt, output, seed=1, where="trace")
+
+    assert [len(str(one.content).split()) for one in lines] == prompt.tolist()
+    assert [one.max_tokens for one in lines] == output.tolist()
+    assert len({str(one.content).split()[0] for one in lines}) == len(lines)
+
+
+@pytest.mark.parametrize(("words", "far"), [(30, False), (300, True)])
+def test_a_load_far_from_the_recorded_one_says_so_beside_the_rate(
+    command: Command, tmp_path: Path, words: int, far: bool
+) -> None:
+    log, requests = tmp_path / "log.jsonl", tmp_path / "requests.jsonl"
+    rng = np.random.default_rng(1)
+    at_s = np.cumsum(rng.exponential(0.5, 800)).tolist()
+    log.write_text("".join(json.dumps({"at_s": one, "prompt_tokens": 30, "output_tokens": 4}) + "\n" for one in at_s))
+    row = json.dumps({"prompt": " ".join(["word"] * words), "max_tokens": 4}) + "\n"
+    requests.write_text(row)
+
+    with running_double(engine=EngineSettings(slots=64, step_s=0.002)) as server:
+        done = command(
+            *("measure", "--url", server.url, "--model", "double", "--objective", "ttft p95 20s", "--max-rate", "60"),
+            *("--level", "quick", "--requests", str(requests), "--profile", str(log), "--apply", "-o", "json"),
+        )
+
+    found = done.document["representative"]
+    assert found["prompt_distance"] == (1.0 if far else 0.0)
+    assert found["output_distance"] == 0.0
+    assert [one for one in found["far"] if "prompt" in one] == (
+        ["prompt lengths differ from the service's by 100%"] if far else []
+    )
+    assert not [one for one in done.document["gaps"] if "not compared" in one["reason"]]
