@@ -136,7 +136,11 @@ def pieces(steps: Steps, from_ms: int, to_ms: int) -> Iterator[tuple[int, int, i
 
 def integral(steps: Steps, from_ms: int, to_ms: int) -> int:
     """Capacity over a span, in GPU-ms."""
-    return sum(amount * (high - low) for low, high, amount in pieces(steps, from_ms, to_ms))
+    total = 0
+    for at, (start, amount) in enumerate(steps):
+        end = steps[at + 1][0] if at + 1 < len(steps) else to_ms
+        total += amount * max(0, min(end, to_ms) - max(start, from_ms))
+    return total
 
 
 def most_between(steps: Steps, from_ms: int, to_ms: int) -> int:
