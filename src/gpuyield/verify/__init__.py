@@ -8,4 +8,13 @@ from .check import check
 from .files import compare_sources, find_inputs, passed_over, read_document, read_limited
 from .report import Finding, Report
 
-__all__ = ["Finding", "Report", "check", "compare_sources", "find_inputs", "passed_over", "read_document", "read_limited"]
+__all__ = [
+    "Finding",
+    "Report",
+    "check",
+    "compare_sources",
+    "find_inputs",
+    "passed_over",
+    "read_document",
+    "read_limited",
+]
