@@ -296,4 +296,31 @@ CONFIGS = Table(
 """What services told of their settings, and when last in a day: `digest` as in measurements. No part of the ledger's
 digest, for it is of the moment of a collection and not of its window."""
 
+WORKLOADS = Table(
+    "workloads",
+    {
+        "uid": "text",
+        "namespace": "text",
+        "name": "text",
+        "kind": "text",
+        "owner": "text",
+        "queue": "text",
+        "cluster_queue": "text",
+        "flavors": "text",
+        "gpus": "int",
+        "created_ms": "int",
+        "reserved_ms": "int",
+        "admitted_ms": "int",
+        "finished_ms": "int",
+        "run_ms": "int",
+        "succeeded": "text",
+        "evictions": "int",
+    },
+    ("finished_ms", "uid"),
+)
+"""Workloads of Kueue that have finished, in the partition of the day they did, kept because Kueue may delete them. A
+number that is not known is -1; `flavors` are joined by commas, `owner` is what made the job ("" for nothing), `run_ms`
+is all that it ran, `succeeded` is yes, no or "". No part of the ledger's digest: they are of the moment of a
+collection and not of its window."""
+
 ALL_TABLES = (SAMPLES, SERIES, RUNS, SCRAPES, COVERAGE, PRICES, OUTCOMES, VERDICTS, SERVING, CAPACITY)

@@ -161,7 +161,8 @@ class Work:
 
     `held` are the GPUs by flavor that count in the quota now. `said` is Kueue's own reason and message while it waits.
     `annotations` and `labels` are the job's, over those of its pods. `past_run_ms` ran before an eviction,
-    `max_run_ms` is Kueue's limit (None: none). `succeeded` is None until it has finished, or where that is not told.
+    `max_run_ms` is Kueue's limit (None: none). `succeeded` is None until it has finished, or where that is not told;
+    `ran_on` are the flavors that it was admitted to.
     """
 
     namespace: str
@@ -182,6 +183,7 @@ class Work:
     past_run_ms: int = 0
     max_run_ms: int | None = None
     succeeded: bool | None = None
+    ran_on: tuple[str, ...] = ()
     evictions: int = 0
     gates: tuple[str, ...] = ()
     reason: str = ""
@@ -199,6 +201,13 @@ class Work:
     def gpus(self) -> int:
         """All GPUs that it asks for at once."""
         return sum(one.count * one.gpus for one in self.pod_sets)
+
+    @property
+    def run_ms(self) -> int | None:
+        """How long a finished one ran in all; None where that is not known."""
+        if self.finished_ms is None or self.admitted_ms is None:
+            return None
+        return max(1, self.finished_ms - self.admitted_ms + self.past_run_ms)
 
     @property
     def holds_quota(self) -> bool:

@@ -19,6 +19,7 @@ from gpuyield.model.evidence import Gap
 from gpuyield.report.answer import Answer
 from gpuyield.report.screens.collect import OutcomeFiles, collect_answer
 from gpuyield.steps.configs import remember_configs
+from gpuyield.steps.live import remember_finished
 from gpuyield.steps.outcomes import import_declared
 from gpuyield.steps.setting import DEFAULT_WINDOW, read_declaration, wall_clock_ms
 from gpuyield.units import Window, parse_span, parse_window, parse_zone
@@ -49,6 +50,7 @@ def collect(
         prices: list[Gap] = []
         if declared.sources.opencost is not None:
             prices = _prices(declared, folder=file.parent, ledger=ledger, window=span, now_ms=now, refresh=refresh)
+        prices += remember_finished(declared, ledger)
         outcomes = import_declared(declared, folder=file.parent, ledger=ledger, now_ms=now)
         remember_configs(declared, ledger, now_ms=now)
     return collect_answer(

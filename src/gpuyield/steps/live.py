@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from gpuyield.collect.kubeconfig import ACCOUNT_FOLDER
+from gpuyield.collect.kueue.finished import Finished, finished_work, read_finished, write_finished
 from gpuyield.collect.kueue.reading import read_objects, serves_kueue
 from gpuyield.collect.kueue.snapshot import snapshot
 from gpuyield.collect.probe import api_server
 from gpuyield.decide.live.jobs import LiveTerms
 from gpuyield.decide.live.problem import LiveProblem, live_problem
+from gpuyield.errors import DeclarationError, SourceError
+from gpuyield.ledger import Ledger
 from gpuyield.model.declaration import Declaration
 from gpuyield.model.duration import FamilyDuration
-from gpuyield.model.kueue import ClusterSnapshot, WorkState
+from gpuyield.model.evidence import Gap
+from gpuyield.model.kueue import ClusterSnapshot
 from gpuyield.plan.online.durations import Durations, PastRun, learn
 from gpuyield.steps.run_history import RunHistory
 from gpuyield.steps.seen import family_name
@@ -77,18 +81,33 @@ class _History:
 
 
 def _history(seen: ClusterSnapshot, file: Path, ledger_root: Path) -> _History:
-    return _History(learn(past_runs(seen)), RunHistory.in_ledger(file, ledger_root))
+    remembered = read_finished(Ledger(ledger_root)) if ledger_root.is_dir() else ()
+    return _History(learn(past_runs((*remembered, *finished_work(seen)))), RunHistory.in_ledger(file, ledger_root))
 
 
-def past_runs(seen: ClusterSnapshot) -> list[PastRun]:
-    """The runs of Workloads that ended well, in the order of their end."""
-    ended = sorted(
-        (one.finished_ms, one.id, one)
-        for one in seen.work
-        if one.state is WorkState.FINISHED and one.succeeded and one.finished_ms and one.admitted_ms
-    )
+def past_runs(finished: Iterable[Finished]) -> list[PastRun]:
+    """The runs that ended well, each once, in the order of their end."""
+    runs = {one.uid: one for one in finished if one.succeeded and one.run_ms is not None}
     return [
-        PastRun(family=name, run_ms=max(1, finished_ms - (one.admitted_ms or finished_ms) + one.past_run_ms))
-        for finished_ms, _, one in ended
+        PastRun(family=name, run_ms=one.run_ms)
+        for one in sorted(runs.values(), key=lambda one: (one.finished_ms, one.uid))
         for name in sorted({family_name(one.name), *([one.owner] if one.owner else [])})
+        if one.run_ms is not None
     ]
+
+
+def remember_finished(declared: Declaration, ledger: Ledger) -> tuple[Gap, ...]:
+    """Write the Workloads that have finished into the ledger; what could not be read is a gap."""
+    if declared.sources.kubernetes is None:
+        return ()
+    try:
+        server = api_server(declared.sources.kubernetes.context, environment=os.environ, home=Path.home())
+        version = serves_kueue(server)
+        if version is None:
+            return ()
+        seen = snapshot(read_objects(server, version), at_ms=wall_clock_ms())
+    except (DeclarationError, SourceError) as err:
+        reason = " ".join(f"{one.what} {one.fix}".strip() for one in err.mistakes)
+        return (Gap(reason=f"Finished Workloads are not remembered: {reason}", where="Kueue"),)
+    write_finished(ledger, finished_work(seen))
+    return ()

@@ -60,6 +60,9 @@ def work(of: Object, *, owners: Mapping[str, Object], cluster_queues: Mapping[tu
         state=state,
         active=spec.get("active") is not False,
         held=_held(admission, status, pod_sets) if state in (WorkState.RESERVED, WorkState.ADMITTED) else {},
+        ran_on=tuple(
+            sorted({given for one in items(admission, "podSetAssignments") for given in _gpu_flavors(one).values()})
+        ),
         reserved_ms=_since(of, "QuotaReserved"),
         admitted_ms=_since(of, "Admitted"),
         finished_ms=instant(finished.get("lastTransitionTime")) if state is WorkState.FINISHED else None,
@@ -133,11 +136,15 @@ def _held(admission: Object, status: Object, pod_sets: Sequence[PodSet]) -> dict
     for one in items(admission, "podSetAssignments"):
         name = text(one, "name")
         usage = mapping(one, "resourceUsage")
-        for resource, given in texts(one, "flavors").items():
-            if is_gpu_resource(resource):
-                gpus = quantity(usage[resource]) if resource in usage else int(one.get("count", 0)) * each.get(name, 0)
-                held[given] = held.get(given, 0) + max(0, gpus - ended.get(name, 0) * each.get(name, 0))
+        for resource, given in _gpu_flavors(one).items():
+            gpus = quantity(usage[resource]) if resource in usage else int(one.get("count", 0)) * each.get(name, 0)
+            held[given] = held.get(given, 0) + max(0, gpus - ended.get(name, 0) * each.get(name, 0))
     return {name: gpus for name, gpus in held.items() if gpus}
+
+
+def _gpu_flavors(assignment: Object) -> dict[str, str]:
+    """The flavors of an assignment's GPU resources."""
+    return {name: given for name, given in texts(assignment, "flavors").items() if is_gpu_resource(name)}
 
 
 def _templates(spec: Object, key: str) -> dict[str, str]:
