@@ -339,3 +339,65 @@ def test_a_plan_of_now_starts_at_the_next_second() -> None:
     live = problem(seen(at_ms=NOW + 1))
 
     assert live.problem.origin_ms == NOW + 1000
+
+
+def cron_job(schedule: str, *, suspend: bool = False, **annotations: str) -> Object:
+    """A CronJob of two pods with one GPU each."""
+    made = job("x", **annotations)["metadata"]["annotations"]
+    container = {"name": "main", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
+    return {
+        "metadata": {"name": "nightly", "namespace": "evals"},
+        "spec": {
+            "schedule": schedule,
+            "timeZone": "Europe/Berlin",
+            "suspend": suspend,
+            "jobTemplate": {
+                "metadata": {"labels": {"kueue.x-k8s.io/queue-name": "main"}, "annotations": made},
+                "spec": {"parallelism": 2, "completions": 2, "template": {"spec": {"containers": [container]}}},
+            },
+        },
+    }
+
+
+def recurring(of: Object) -> LiveProblem:
+    return problem(
+        seen(
+            resourceflavors=[H100],
+            clusterqueues=[queue("batch", {"h100": {"nominalQuota": 4}})],
+            localqueues=[local_queue("main", "batch")],
+            nodes=[node("n0", 4, gpu="h100")],
+            cronjobs=[of],
+        )
+    )
+
+
+def test_a_cron_jobs_runs_of_the_next_day_are_planned_with_deadlines_of_their_own() -> None:
+    live = recurring(cron_job("0 2,14 * * *", expected_duration="1h", deadline="within 3h"))
+
+    # Now is 1 in the morning in Berlin.
+    assert [(one.release_ms, one.deadline_ms, dict(one.shapes[0].demand)) for one in live.problem.jobs] == [
+        (1 * HOUR_MS, 4 * HOUR_MS, {"gpu/h100": 2}),
+        (13 * HOUR_MS, 16 * HOUR_MS, {"gpu/h100": 2}),
+    ]
+    assert live.problem.jobs[0].id == f"evals/nightly-{(NOW + HOUR_MS) // 60_000}"
+    assert waiting(live) == {}
+
+
+@pytest.mark.parametrize(
+    ("of", "said"),
+    [
+        (cron_job("0 2 * *", expected_duration="1h"), '"0 2 * *" is no schedule.'),
+        (cron_job("0 2 * * *"), "Its coming runs are not planned: nothing tells how long it runs"),
+    ],
+)
+def test_coming_runs_that_cannot_be_planned_are_told(of: Object, said: str) -> None:
+    live = recurring(of)
+
+    assert live.problem.jobs == ()
+    assert said in reasons(live)
+
+
+def test_a_suspended_cron_job_has_no_coming_runs() -> None:
+    live = recurring(cron_job("0 2 * * *", suspend=True))
+
+    assert (live.problem.jobs, live.gaps) == ((), ())

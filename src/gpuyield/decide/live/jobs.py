@@ -124,7 +124,7 @@ class JobReader:
             gaps.append(Gap(reason=f"Not planned: {why}.", where=work.id))
         if why:
             return ReadWork(work=work, promise=promise, job=None, why=why, flavors=flavors, gaps=tuple(gaps))
-        start_ms = promise.earliest_start_ms
+        start_ms = max(work.created_ms, promise.earliest_start_ms or 0)
         from_history = promise.expected_duration_ms is None and family is None
         return ReadWork(
             work=work,
@@ -132,7 +132,7 @@ class JobReader:
             job=PlanJob(
                 id=work.id,
                 shapes=shapes,
-                release_ms=0 if start_ms is None else max(0, start_ms - self._origin_ms),
+                release_ms=max(0, start_ms - self._origin_ms),
                 deadline_ms=self._from_origin(promise.deadline_ms),
                 due_ms=self._from_origin(promise.due_ms),
                 weight=promise.weight,

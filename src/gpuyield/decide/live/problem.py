@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from gpuyield.decide.live.coming import coming_jobs
 from gpuyield.decide.live.jobs import JobReader, LiveTerms, ReadWork
 from gpuyield.decide.live.quotas import quotas_of
 from gpuyield.decide.live.room import Room, room_of
@@ -13,8 +14,7 @@ from gpuyield.model.declaration import Teams
 from gpuyield.model.evidence import Gap
 from gpuyield.model.job import Amounts, Capacity, PlanJob, Problem, QueueQuota, ResourceQuota, Steps, amount_at
 from gpuyield.model.kueue import ClusterSnapshot, WorkState
-from gpuyield.plan import clashes
-from gpuyield.plan.instance.quota import steps_of
+from gpuyield.plan.instance.quota import limits_of, steps_of
 from gpuyield.units import SECOND_MS
 
 _Spans = Sequence[tuple[int, int]]
@@ -48,7 +48,10 @@ def live_problem(seen: ClusterSnapshot, terms: LiveTerms) -> LiveProblem:
     quotas = quotas_of(seen)
     reader = JobReader(seen, room, terms, origin_ms=origin_ms)
     work = tuple(reader.read(one) for one in seen.work if one.state is not WorkState.FINISHED)
-    jobs, links = _linked([one.job for one in work if one.job is not None], seen)
+    there = [one.job for one in work if one.job is not None]
+    known = {one.id for one in seen.work}
+    coming, later = coming_jobs(seen, reader, origin_ms=origin_ms)
+    jobs, links = _linked([*there, *(one for one in coming if one.id not in known)], seen)
     problem = Problem(
         origin_ms=origin_ms,
         jobs=jobs,
@@ -59,7 +62,7 @@ def live_problem(seen: ClusterSnapshot, terms: LiveTerms) -> LiveProblem:
     )
     mended, unkept = _without_clashes(problem)
     told = (gap for one in work for gap in one.gaps)
-    gaps = (*seen.gaps, *room.gaps, *quotas.gaps, *_miscounts(seen), *_recurring(seen), *unkept, *links, *told)
+    gaps = (*seen.gaps, *room.gaps, *quotas.gaps, *_miscounts(seen), *later, *unkept, *links, *told)
     return LiveProblem(
         seen=seen, problem=mended, quotas=quotas.queues, work=work, room=room, teams=terms.declaration.teams, gaps=gaps
     )
@@ -152,7 +155,7 @@ def _plain(amounts: Amounts) -> int:
 
 def _without_clashes(problem: Problem) -> tuple[Problem, tuple[Gap, ...]]:
     """Where running work still breaks a limit (what queues lend was lowered beneath it), its quotas are left out."""
-    if not clashes(problem):
+    if not _breaks_a_limit(problem):
         return problem, ()
     reason = (
         "Running work holds more than the queues of its cohort lend now, so borrowing is not kept to in this plan: "
@@ -161,6 +164,22 @@ def _without_clashes(problem: Problem) -> tuple[Problem, tuple[Gap, ...]]:
     bare = replace(problem, quotas=tuple(replace(one, cohort=None) for one in problem.quotas))
     eased = replace(bare, quotas=tuple(_unlent(one, problem.jobs) for one in bare.quotas))
     return eased, (Gap(reason=reason, where="quotas"),)
+
+
+def _breaks_a_limit(problem: Problem) -> bool:
+    """Whether running work holds more than some limit at some time until all of it has ended."""
+    running = [one for one in problem.jobs if one.started_ms is not None]
+    ends = sorted({0, *(one.started_ms + one.shapes[0].duration_ms for one in running if one.started_ms is not None)})
+    return any(
+        sum(
+            one.shapes[0].demand.get(limit.resource, 0)
+            for one in running
+            if one.queue in limit.queues and at_ms < (one.started_ms or 0) + one.shapes[0].duration_ms
+        )
+        > amount_at(limit.steps, at_ms)
+        for limit in limits_of(problem.quotas, problem.capacity).values()
+        for at_ms in ends
+    )
 
 
 def _unlent(queue: QueueQuota, jobs: Sequence[PlanJob]) -> QueueQuota:
@@ -178,19 +197,6 @@ def _unlent(queue: QueueQuota, jobs: Sequence[PlanJob]) -> QueueQuota:
         for name, quota in queue.resources.items()
     }
     return replace(queue, resources=resources)
-
-
-def _recurring(seen: ClusterSnapshot) -> list[Gap]:
-    """CronJobs whose next runs no plan holds yet."""
-    return [
-        Gap(
-            reason=f'It asks for {sum(pods.count * pods.gpus for pods in one.pod_sets)} GPUs at "{one.schedule}": its '
-            "coming runs are planned once their jobs exist, not before.",
-            where=f"CronJob {one.namespace}/{one.name}",
-        )
-        for one in seen.recurring
-        if not one.suspended
-    ]
 
 
 def _miscounts(seen: ClusterSnapshot) -> list[Gap]:

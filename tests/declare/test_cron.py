@@ -1,0 +1,52 @@
+"""Schedules of CronJobs."""
+
+from __future__ import annotations
+
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from gpuyield.declare.cron import comings, parse_cron
+from gpuyield.errors import DeclarationError
+from gpuyield.units import Window, format_instant, parse_instant
+
+
+def told(schedule: str, begin: str, end: str, zone: str = "UTC") -> list[str]:
+    window = Window(parse_instant(begin), parse_instant(end))
+    return [format_instant(one) for one in comings(parse_cron(schedule), window, ZoneInfo(zone))]
+
+
+@pytest.mark.parametrize(
+    ("schedule", "expected"),
+    [
+        ("30 2 * * *", ["2026-12-01T02:30:00Z"]),
+        ("@daily", ["2026-12-01T00:00:00Z"]),
+        ("0 */6 * * *", [f"2026-12-01T{hour:02}:00:00Z" for hour in (0, 6, 12, 18)]),
+        ("0 9-17/4 * * *", [f"2026-12-01T{hour:02}:00:00Z" for hour in (9, 13, 17)]),
+        ("15,45 3 * dec tue", ["2026-12-01T03:15:00Z", "2026-12-01T03:45:00Z"]),
+        ("0 0 13 * mon", []),
+        ("0 0 13 * 2", ["2026-12-01T00:00:00Z"]),
+        ("0 5 1 * 7", ["2026-12-01T05:00:00Z"]),
+    ],
+)
+def test_a_schedule_comes_when_it_says(schedule: str, expected: list[str]) -> None:
+    # 1 December 2026 is a Tuesday.
+    assert told(schedule, "2026-12-01T00:00:00Z", "2026-12-02T00:00:00Z") == expected
+
+
+def test_a_time_that_the_clock_leaves_out_does_not_come() -> None:
+    assert told("30 2 * * *", "2026-03-28T12:00:00Z", "2026-03-30T12:00:00Z", "Europe/Berlin") == [
+        "2026-03-30T00:30:00Z"
+    ]
+
+
+def test_a_time_that_the_clock_doubles_comes_once() -> None:
+    assert told("30 2 * * *", "2026-10-24T12:00:00Z", "2026-10-25T12:00:00Z", "Europe/Berlin") == [
+        "2026-10-25T00:30:00Z"
+    ]
+
+
+@pytest.mark.parametrize("schedule", ["", "* * * *", "60 * * * *", "5-1 * * * *", "*/0 * * * *", "x * * * *"])
+def test_what_is_no_schedule_is_refused(schedule: str) -> None:
+    with pytest.raises(DeclarationError):
+        parse_cron(schedule)
