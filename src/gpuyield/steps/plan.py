@@ -33,9 +33,11 @@ from gpuyield.steps.setting import read_declaration, wall_clock_ms
 from gpuyield.units import Money, Window, parse_duration, parse_moment, parse_zone
 
 GATE_FAILED = 10
-AFTER_SEARCH, AFTER_FEWEST = 6, 4
+AFTER = dict.fromkeys(PlanObjective, 6) | {PlanObjective.FEWEST_GPUS: 5, PlanObjective.MAKESPAN: 8}
 """What follows a search (bounds, advice, reasons, the document) takes about so many times as long as the canonical
 inputs; with objective fewest-gpus there are no bounds by prices and no advice."""
+LOOK_S = 0.1
+"""So long may pass between two looks at the clock."""
 Tell = Callable[[str], None]
 
 
@@ -202,8 +204,9 @@ def make(
     loaded = time.monotonic()
     inputs = plan_inputs(problem, prices=amounts, currency=currency)
     digest = inputs_digest(canonical_bytes(inputs))
-    after = AFTER_FEWEST if problem.objective is PlanObjective.FEWEST_GPUS else AFTER_SEARCH
-    spare_s = (1 + after) * (time.monotonic() - loaded) + (0 if was_compiled else loaded - began)
+    spare_s = (
+        LOOK_S + (1 + AFTER[problem.objective]) * (time.monotonic() - loaded) + (0 if was_compiled else loaded - began)
+    )
     stop = deadline(time_limit, spare_s=spare_s)
     if start_from is None:
         plan = make_plan(problem, seed=seed, should_stop=stop, prices=amounts)

@@ -95,7 +95,12 @@ def _closed(case: Case, known: Shortest, budget: Budget) -> Shortest:
     many = len(case.board.tasks) > LEARN_TASKS
     grid = grid_of(case.board, case.steps)
     low, tried = known.bound_ms // grid, 0
-    while low * grid < known.schedule.end_ms() and budget.left > 0 and not (many and tried == MOST_TRIES):
+    while (
+        low * grid < known.schedule.end_ms()
+        and budget.left > 0
+        and budget.spend(0)
+        and not (many and tried == MOST_TRIES)
+    ):
         high = -(-known.schedule.end_ms() // grid) - 1
         middle = low if many and not tried else (low + high) // 2
         tried += 1
