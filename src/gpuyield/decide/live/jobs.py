@@ -149,7 +149,8 @@ class JobReader:
 
     def _running(self, work: Work, promise: JobPromise, gaps: list[Gap]) -> ReadWork:
         """A job that holds quota keeps it for as long as it is known to run; without that for a day."""
-        began_ms = work.admitted_ms or work.reserved_ms or self._origin_ms
+        # One that only holds quota has not begun: all of its run is ahead.
+        began_ms = work.admitted_ms or self._origin_ms
         began = min(began_ms - self._origin_ms, 0)
         family, known = self._family(work), self._known(work)
         lengths = [self._length(flavor, promise, family, known, work) for flavor in work.held]
