@@ -107,9 +107,7 @@ def test_plan_and_queue_tell_of_each_job_when_it_starts_and_why_it_waits(
     assert "live/running" not in {one["id"] for one in changed.get("jobs", ())}
 
 
-def test_rights_that_lack_are_named_with_the_commands_that_grant_them(
-    stack: ControlPlane, stage: Scenario, tmp_path: Path
-) -> None:
+def test_rights_that_lack_are_named_with_the_commands_that_grant_them(stack: ControlPlane, tmp_path: Path) -> None:
     code, refused = gpuyield(stack.kubeconfig(READER, groups=()), "plan", folder=tmp_path)
 
     said = " ".join(one["what"] + one["fix"] for one in refused["errors"])
@@ -119,7 +117,7 @@ def test_rights_that_lack_are_named_with_the_commands_that_grant_them(
     assert "kubectl create clusterrole gpuyield-read --verb=get,list,watch --resource=" in said
 
 
-def test_the_rights_that_are_told_are_enough(stack: ControlPlane, stage: Scenario, tmp_path: Path) -> None:
+def test_the_rights_that_are_told_are_enough(stack: ControlPlane, tmp_path: Path) -> None:
     client = stack.client()
     _, refused = gpuyield(stack.kubeconfig(READER, groups=()), "plan", folder=tmp_path)
     listed = refused["errors"][-1]["fix"].partition("--resource=")[2].partition(" ")[0].split(",")
