@@ -70,7 +70,7 @@ def test_made_up_prompts_have_the_recorded_lengths_and_begin_differently(pairs: 
     assert len({str(one.content).split()[0] for one in lines}) == len(lines)
 
 
-@pytest.mark.parametrize(("words", "far"), [(30, False), (300, True)])
+@pytest.mark.parametrize(("words", "far"), [(300, True), pytest.param(30, False, marks=pytest.mark.live_measuring)])
 def test_a_load_far_from_the_recorded_one_says_so_beside_the_rate(
     command: Command, tmp_path: Path, words: int, far: bool
 ) -> None:

@@ -79,7 +79,9 @@ def test_neither_key_nor_prompt_nor_answer_is_ever_shown_or_written(folder: Path
     broken = [f"{_PROMPT} [[answer:{_ANSWER}]] [[fault:{fault}]]" for fault in ("fails", "error_event", "cut_off")]
     with running_double(engine=EngineSettings(slots=64, step_s=0.002, output_tokens=2)) as server:
         path = requests(folder, *texts, *broken)
-        fine = measuring(folder, server, "--requests", path, "--level", "quick", "--out", "m.html")
+        fine = measuring(
+            folder, server, "--requests", path, "--level", "quick", "--out", "m.html", "--max-duration", "4s"
+        )
         said = [ended(fine)[1]]
         path = requests(folder, *broken)
         said.append(ended(measuring(folder, server, "--requests", path, "--level", "quick"))[1])

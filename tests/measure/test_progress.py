@@ -64,6 +64,7 @@ def on_a_terminal(folder: Path, server: RunningDouble, *more: str) -> str:
     return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown.decode()).replace("\r", "\n")
 
 
+@pytest.mark.live_measuring
 def test_a_terminal_shows_rate_attainment_requests_in_flight_and_the_time_left_and_the_page_is_drawn(
     tmp_path: Path, server: RunningDouble
 ) -> None:
