@@ -16,7 +16,7 @@ from controlplane import ControlPlane
 from doubles.command import Command, Ended, isolate
 from doubles.model_server import running_double
 from gpuyield.demo.engine import EngineSettings
-from gpuyield.steps.measure_asked import Question
+from gpuyield.steps.measure_question import Question
 from measure.sharing import LEADS_S, ended, of_kind, options, process, question
 
 pytestmark = pytest.mark.controlplane

@@ -22,8 +22,9 @@ from gpuyield.measure.served import read_served
 from gpuyield.measure.shapes import shapes
 from gpuyield.model.declaration import Declaration
 from gpuyield.model.measure import Level
-from gpuyield.steps.measure_asked import Question, read_question
+from gpuyield.steps.measure_asked import read_question
 from gpuyield.steps.measure_kept import Kept
+from gpuyield.steps.measure_question import Question
 
 
 def main() -> None:

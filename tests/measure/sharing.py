@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from doubles.model_server import RunningDouble
-from gpuyield.steps.measure_asked import Question
+from gpuyield.steps.measure_question import Question
 
 LEADS_S = (15, 60, 200)
 """How long processes get to be ready; the longer ones for a machine that has other things to do."""

@@ -18,7 +18,8 @@ from gpuyield.measure.simulator import RequestSet
 from gpuyield.model.declaration import Declaration
 from gpuyield.model.measure import Stop
 from gpuyield.steps.measure import find
-from gpuyield.steps.measure_asked import Question, read_question
+from gpuyield.steps.measure_asked import read_question
+from gpuyield.steps.measure_question import Question
 from measure.busy import measured_when_quiet
 from measure.same_engine import simulated
 

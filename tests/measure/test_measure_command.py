@@ -24,7 +24,8 @@ from gpuyield.measure.served import difference, read_served
 from gpuyield.model.declaration import Declaration
 from gpuyield.model.measure import ResponseStatus
 from gpuyield.steps.measure import find
-from gpuyield.steps.measure_asked import Question, read_question
+from gpuyield.steps.measure_asked import read_question
+from gpuyield.steps.measure_question import Question
 from gpuyield.steps.measure_service import looker
 from measure.busy import measured_when_quiet, why_invalid
 from measure.sending import PATIENT, every, plan_for, prompts

@@ -17,7 +17,8 @@ from gpuyield.demo.engine import EngineSettings
 from gpuyield.ledger.parquet import read_parquet
 from gpuyield.model.declaration import Declaration
 from gpuyield.model.measure import Phase, ProbePlan
-from gpuyield.steps.measure_asked import Asked, Question, read_question
+from gpuyield.steps.measure_asked import Asked, read_question
+from gpuyield.steps.measure_question import Question
 from gpuyield.steps.measure_round import RoundFile, arrivals_of, new_round, read_round, round_bytes
 from gpuyield.steps.setting import wall_clock_ms
 from measure.sharing import LEADS_S, SHARD, ended, of_kind, options, process, question

@@ -127,7 +127,7 @@ def measure(
     """
     from gpuyield.cli.progress import progress, say
     from gpuyield.steps.measure import measure as step
-    from gpuyield.steps.measure_asked import Question
+    from gpuyield.steps.measure_question import Question
 
     if check or reader is not None:
         # As with `python -m`: what lies in this folder may be named.

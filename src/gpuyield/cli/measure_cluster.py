@@ -13,7 +13,7 @@ from gpuyield.cli.options import Common, Whole
 from gpuyield.report.answer import Answer
 
 if TYPE_CHECKING:
-    from gpuyield.steps.measure_asked import Question
+    from gpuyield.steps.measure_question import Question
 
 _GROUP = Group("In a cluster", sort_key=50)
 

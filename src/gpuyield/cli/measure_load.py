@@ -12,7 +12,7 @@ from gpuyield.cli.options import Common, Whole
 from gpuyield.report.answer import Answer
 
 if TYPE_CHECKING:
-    from gpuyield.steps.measure_asked import Question
+    from gpuyield.steps.measure_question import Question
 
 _RECORDED = Group("Recorded load", sort_key=40)
 _OTHER = Group("Instead of a search", sort_key=45)

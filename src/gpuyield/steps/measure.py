@@ -18,12 +18,13 @@ from gpuyield.model.measure import Phase, Probe
 from gpuyield.report.answer import Answer
 from gpuyield.report.screens.measure import Announcement, announced_answer, announcement, probe_line
 from gpuyield.steps.measure_answer import answer_of
-from gpuyield.steps.measure_asked import Asked, Question, read_question, with_recorded
+from gpuyield.steps.measure_asked import Asked, read_question, with_recorded
 from gpuyield.steps.measure_document import Found
 from gpuyield.steps.measure_kept import Kept
 from gpuyield.steps.measure_load import SERVER
 from gpuyield.steps.measure_orders import orders_of, settings_of
 from gpuyield.steps.measure_profile import Noting, SentLoad, recorded_of
+from gpuyield.steps.measure_question import Question
 from gpuyield.steps.measure_service import first_answer, looker
 from gpuyield.steps.measure_watch import watched
 from gpuyield.steps.setting import read_declaration, wall_clock_ms

@@ -26,10 +26,11 @@ from gpuyield.report.answer import Answer, Next
 from gpuyield.report.screens.measure import probe_line
 from gpuyield.steps.documents import write
 from gpuyield.steps.measure_answer import answer_of
-from gpuyield.steps.measure_asked import Question, read_question
+from gpuyield.steps.measure_asked import read_question
 from gpuyield.steps.measure_document import Found
 from gpuyield.steps.measure_kept import Kept
 from gpuyield.steps.measure_orders import settings_of
+from gpuyield.steps.measure_question import Question
 from gpuyield.steps.measure_round import ROUND_FILE, check_round, new_round, read_round, read_shards, round_bytes
 from gpuyield.steps.setting import wall_clock_ms
 from gpuyield.units import format_duration, format_instant, parse_duration

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -49,12 +48,7 @@ class Kept:
         """Add one; a line that a crash cut off goes."""
         lines = [probe_line(one) for one in (*self.probes(), probe)]
         self._folder.mkdir(parents=True, exist_ok=True)
-        temporary = self._probes.with_suffix(f".{os.getpid()}.part")
-        with temporary.open("wb") as file:
-            file.write(b"".join(lines))
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(self._probes)
+        write_whole(self._probes, b"".join(lines))
 
     def recording(self, bench: Bench) -> Bench:
         """The same bench, which keeps the raw records of each probe."""

@@ -30,8 +30,9 @@ from gpuyield.model.evidence import Gap
 from gpuyield.model.measure import NANOS, Arrivals, Phase, ProbePlan, Run
 from gpuyield.steps import measure_load
 from gpuyield.steps.evidence import gather_chosen
-from gpuyield.steps.measure_asked import Asked, Question
+from gpuyield.steps.measure_asked import Asked
 from gpuyield.steps.measure_load import recorded_from, recorded_of_page
+from gpuyield.steps.measure_question import Question
 from gpuyield.steps.measure_service import above_v1
 from gpuyield.steps.measure_watch import WATCH_PATIENCE
 from gpuyield.steps.services import serving_rows

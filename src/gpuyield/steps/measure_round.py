@@ -18,8 +18,9 @@ from gpuyield.measure.shards import Report, Round, Shard, arrivals_sha256
 from gpuyield.model.declaration import Service
 from gpuyield.model.document import schema_name
 from gpuyield.model.measure import Arrivals, ProbePlan, Records
-from gpuyield.steps.measure_asked import Asked, Question
+from gpuyield.steps.measure_asked import Asked
 from gpuyield.steps.measure_kept import question_key, record_columns
+from gpuyield.steps.measure_question import Question
 
 ROUND_FILE = "round.json"
 _OUT = "Leave it out, or send from one machine."

@@ -16,7 +16,8 @@ from gpuyield.measure.protocols.protocol import Spoken
 from gpuyield.measure.sender.bench import LiveBench, Orders
 from gpuyield.measure.served import Served, read_served
 from gpuyield.model.measure import SECOND_NS, Arrivals, Phase, ProbePlan, ResponseStatus
-from gpuyield.steps.measure_asked import NEEDS_STREAM, Asked
+from gpuyield.steps.measure_asked import Asked
+from gpuyield.steps.measure_options import NEEDS_STREAM
 
 _PATIENCE = Patience(connect_s=3, read_s=5, total_s=5, attempts=1)
 _TRIES = 6

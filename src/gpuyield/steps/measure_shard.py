@@ -23,9 +23,10 @@ from gpuyield.model.declaration import Declaration
 from gpuyield.model.document import schema_name
 from gpuyield.model.measure import Arrivals
 from gpuyield.report.answer import Answer
-from gpuyield.steps.measure_asked import Asked, Question, read_question
+from gpuyield.steps.measure_asked import Asked, read_question
 from gpuyield.steps.measure_meeting import Meeting
 from gpuyield.steps.measure_orders import orders_of
+from gpuyield.steps.measure_question import Question
 from gpuyield.steps.measure_round import RoundFile, check_round, read_round, write_shard
 from gpuyield.steps.measure_service import first_answer, looker
 from gpuyield.steps.setting import wall_clock_ms
