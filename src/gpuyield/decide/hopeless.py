@@ -44,7 +44,7 @@ def without_hopeless(problem: Problem) -> tuple[Problem, Mapping[str, int]]:
 
 
 def _start(job: PlanJob, ends: Mapping[str, int]) -> int:
-    fixed = job.started_ms if job.started_ms is not None else job.pinned_ms
+    fixed = job.fixed_ms
     if fixed is not None:
         return fixed
     return max([max(0, job.release_ms), *(ends[name] for name in job.after)])

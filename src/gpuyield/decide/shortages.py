@@ -17,7 +17,8 @@ from gpuyield.decide.words import named
 from gpuyield.model.decision import DecideInputs, ServiceHolding, Shortage
 from gpuyield.model.job import Capacity, Problem
 from gpuyield.model.plan import AddGpus, Certificate, Plan
-from gpuyield.plan.instance.board import MOST_AMOUNT, arrange
+from gpuyield.plan.instance.board import arrange
+from gpuyield.plan.instance.mistakes import MOST_AMOUNT
 from gpuyield.plan.instance.windows import windows_of
 from gpuyield.plan.proof.overload import forced_jobs, tightest
 

@@ -70,6 +70,11 @@ class PlanJob:
     family: str | None = None
     spread_ms: tuple[int, ...] = ()
 
+    @property
+    def fixed_ms(self) -> int | None:
+        """Where it starts whatever comes of it; None where that is free."""
+        return self.started_ms if self.started_ms is not None else self.pinned_ms
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capacity:

@@ -12,7 +12,8 @@ from enum import StrEnum
 from fractions import Fraction
 
 from gpuyield.model.plan import Run
-from gpuyield.plan.instance.board import Board, Mode, Steps, Task, in_order
+from gpuyield.plan.instance.board import Board, Mode, Steps, Task
+from gpuyield.plan.instance.order import in_order
 from gpuyield.plan.instance.pauses import Parts, earliest_parts, fewest_parts
 from gpuyield.plan.instance.profile import NEVER, Profile
 from gpuyield.plan.instance.windows import Windows

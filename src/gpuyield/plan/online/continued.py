@@ -66,7 +66,7 @@ def _is_kept(job: PlanJob, run: Run) -> bool:
     """Whether an old run is still one of the job: its shape and times are what the job now allows."""
     if run.shape >= len(job.shapes) or (job.deadline_ms is not None and run.end_ms > job.deadline_ms):
         return False
-    fixed = job.started_ms if job.started_ms is not None else job.pinned_ms
+    fixed = job.fixed_ms
     if fixed is None and run.start_ms < max(0, job.release_ms):
         return False
     if fixed is not None and run.start_ms != fixed:

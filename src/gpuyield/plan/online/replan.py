@@ -15,8 +15,9 @@ from decimal import Decimal
 
 import numpy as np
 
-from gpuyield.plan.instance.board import Task, in_order
+from gpuyield.plan.instance.board import Task
 from gpuyield.plan.instance.budget import Budget
+from gpuyield.plan.instance.order import in_order
 from gpuyield.plan.instance.profile import NEVER
 from gpuyield.plan.instance.schedule import Manner, Placement, choose
 from gpuyield.plan.online.events import Event

@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from gpuyield.plan.case import Case
-from gpuyield.plan.instance.board import in_order
 from gpuyield.plan.instance.budget import Budget
+from gpuyield.plan.instance.order import in_order
 from gpuyield.plan.instance.schedule import Manner, Schedule, list_orders, merit_of, serial_schedule
 
 PATIENCE = 60
