@@ -46,7 +46,7 @@ def test_seven_whole_node_gangs_do_not_fit_into_the_quota_that_holds_their_gpu_h
 
 
 def test_it_is_proven_for_more_jobs_than_can_be_searched() -> None:
-    given = whole_nodes(700, gpus=20, hours=600)
+    given = whole_nodes(420, gpus=20, hours=360)
 
     plan = make_plan(given, advise=False, work=2_000)
 
