@@ -101,6 +101,7 @@ def _wait_for(condition: Callable[[], bool]) -> None:
         pause.wait(0.1)
 
 
+@pytest.mark.servers
 def test_what_a_live_server_scraped_belongs_to_the_workload_and_ends_with_it(store: Store, tmp_path: Path) -> None:
     pages = Pages()
     home = tmp_path / "server"

@@ -156,7 +156,7 @@ def test_a_model_that_is_not_served_is_an_error_that_names_those_that_are(
     assert server.double.log == []
 
 
-@pytest.mark.parametrize("protocol", ["chat", "completions"])
+@pytest.mark.parametrize("protocol", ["chat", pytest.param("completions", marks=pytest.mark.live_measuring)])
 def test_a_server_that_refuses_stream_options_is_asked_without_and_nobody_counts_its_tokens(
     command: Command, protocol: str
 ) -> None:

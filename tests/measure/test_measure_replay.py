@@ -15,7 +15,7 @@ from gpuyield.demo.engine import EngineSettings
 from gpuyield.ledger.parquet import read_parquet
 from measure.busy import measured_when_quiet
 
-_ROWS = {1: 20, 10: 200}
+_ROWS = {1: 15, 10: 150}
 """How many requests of the trace are replayed at each scale: some seconds each."""
 
 

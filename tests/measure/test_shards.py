@@ -104,7 +104,8 @@ def test_pods_of_a_job_send_the_schedule_of_one_sender_and_merge_to_one_probe(
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("how", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.live_measuring)])
+@pytest.mark.live_measuring
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
 def test_a_shard_that_is_ended_stops_at_once_and_so_do_the_others(
     how: signal.Signals, command: Command, server: RunningDouble
 ) -> None:
