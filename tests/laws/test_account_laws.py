@@ -39,7 +39,10 @@ def window(pair: Iterable[int]) -> Window:
 
 @st.composite
 def clusters(draw: st.DrawFn) -> tuple[Observations, int]:
-    """Two nodes over 30 hours across a midnight, with pods one after the other on each card; capacity in GPU-ms."""
+    """Two nodes over 30 hours across a midnight, with pods one after the other on each card; capacity in GPU-ms.
+
+    Pods begin when all are scraped: else the last sample of one would still hold the card when the next one has it.
+    """
     seen = Observations(every_ms=draw(st.sampled_from([MINUTE_MS, 3 * MINUTE_MS])))
     capacity = 0
     for name in ("node-a", "node-b"):
@@ -51,7 +54,8 @@ def clusters(draw: st.DrawFn) -> tuple[Observations, int]:
         capacity += cards * life.length_ms
         for number in range(cards):
             card = f"GPU-{name}-{number}"
-            edges = sorted(draw(st.lists(st.integers(low, high), min_size=2, max_size=6, unique=True)))
+            scrapes = range(low + -low % step, high + 1, step)
+            edges = sorted(draw(st.sets(st.sampled_from(scrapes), min_size=2, max_size=6))) if len(scrapes) > 1 else []
             for index, (begin, end) in enumerate(zip(edges[::2], edges[1::2], strict=False)):
                 pod = f"pod-{name}-{number}-{index}"
                 seen.pod(
