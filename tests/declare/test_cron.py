@@ -26,12 +26,22 @@ def told(schedule: str, begin: str, end: str, zone: str = "UTC") -> list[str]:
         ("15,45 3 * dec tue", ["2026-12-01T03:15:00Z", "2026-12-01T03:45:00Z"]),
         ("0 0 13 * mon", []),
         ("0 0 13 * 2", ["2026-12-01T00:00:00Z"]),
-        ("0 5 1 * 7", ["2026-12-01T05:00:00Z"]),
+        ("0 5 1 * sun", ["2026-12-01T05:00:00Z"]),
+        ("0 5 * * sun", []),
+        ("0 5 2,* * sun", []),
+        ("0 5 */1 * sun", []),
+        ("0 5 */2 * sun", ["2026-12-01T05:00:00Z"]),
+        ("0 5 13 * */2", ["2026-12-01T05:00:00Z"]),
     ],
 )
 def test_a_schedule_comes_when_it_says(schedule: str, expected: list[str]) -> None:
     # 1 December 2026 is a Tuesday.
     assert told(schedule, "2026-12-01T00:00:00Z", "2026-12-02T00:00:00Z") == expected
+
+
+def test_days_of_the_week_from_one_on_end_with_saturday() -> None:
+    # 5 December 2026 is a Saturday.
+    assert told("0 0 * * 5/2", "2026-12-01T00:00:00Z", "2026-12-08T00:00:00Z") == ["2026-12-04T00:00:00Z"]
 
 
 def test_a_time_that_the_clock_leaves_out_does_not_come() -> None:
@@ -40,13 +50,23 @@ def test_a_time_that_the_clock_leaves_out_does_not_come() -> None:
     ]
 
 
-def test_a_time_that_the_clock_doubles_comes_once() -> None:
+def test_a_time_that_the_clock_doubles_comes_twice() -> None:
     assert told("30 2 * * *", "2026-10-24T12:00:00Z", "2026-10-25T12:00:00Z", "Europe/Berlin") == [
-        "2026-10-25T00:30:00Z"
+        "2026-10-25T00:30:00Z",
+        "2026-10-25T01:30:00Z",
     ]
 
 
-@pytest.mark.parametrize("schedule", ["", "* * * *", "60 * * * *", "5-1 * * * *", "*/0 * * * *", "x * * * *"])
+@pytest.mark.parametrize("day", ["2026-03-29", "2026-10-25"])
+def test_every_hour_comes_whatever_the_clock_does(day: str) -> None:
+    assert told("0 * * * *", f"{day}T00:00:00Z", f"{day}T04:00:00Z", "Europe/Berlin") == [
+        f"{day}T0{hour}:00:00Z" for hour in range(4)
+    ]
+
+
+@pytest.mark.parametrize(
+    "schedule", ["", "* * * *", "60 * * * *", "5-1 * * * *", "*/0 * * * *", "x * * * *", "0 0 * * 7"]
+)
 def test_what_is_no_schedule_is_refused(schedule: str) -> None:
     with pytest.raises(DeclarationError):
         parse_cron(schedule)

@@ -1,7 +1,7 @@
 """Schedules of CronJobs: five fields, in a zone. No I/O here.
 
 As Kubernetes does it: where both day of month and day of week are restricted, either will do. A local time that a
-change of the clock leaves out does not come, one that it doubles comes once, at its first instant.
+change of the clock leaves out does not come, one that it doubles comes twice.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ _NAMED = {
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 _PART = re.compile(r"(\*|\?|\w+)(?:-(\w+))?(?:/([0-9]+))?")
+_FREE = re.compile(r"[*?](/0*1)?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,9 +63,9 @@ def parse_cron(text: str) -> Cron:
         hours=_values(hour, 0, 23, text),
         days=_values(day, 1, 31, text),
         months=_values(month, 1, 12, text, _MONTHS, first=1),
-        weekdays=frozenset(one % 7 for one in _values(weekday, 0, 7, text, _DAYS)),
-        any_day=day.startswith(("*", "?")),
-        any_weekday=weekday.startswith(("*", "?")),
+        weekdays=_values(weekday, 0, 6, text, _DAYS),
+        any_day=_is_free(day),
+        any_weekday=_is_free(weekday),
     )
 
 
@@ -74,14 +75,23 @@ def comings(cron: Cron, window: Window, zone: tzinfo) -> Iterator[int]:
     last = datetime.fromtimestamp(window.to_ms // 1000 + 1, zone).replace(tzinfo=None)
     while day <= last:
         if cron.falls_on(day):
-            for hour in sorted(cron.hours):
-                for minute in sorted(cron.minutes):
-                    local = day.replace(hour=hour, minute=minute)
-                    at_ms = instant_ms(local.replace(tzinfo=zone))
-                    is_real = datetime.fromtimestamp(at_ms // 1000, zone).replace(tzinfo=None) == local
-                    if is_real and window.from_ms <= at_ms < window.to_ms:
-                        yield at_ms
+            local = (day.replace(hour=hour, minute=minute) for hour in cron.hours for minute in cron.minutes)
+            found = {at_ms for one in local for at_ms in _instants(one, zone)}
+            yield from (at_ms for at_ms in sorted(found) if window.from_ms <= at_ms < window.to_ms)
         day += timedelta(days=1)
+
+
+def _instants(local: datetime, zone: tzinfo) -> Iterator[int]:
+    """The instants at which the clock of a zone shows this: most often one, none in a gap, twice where it is set back."""
+    for fold in (0, 1):
+        at_ms = instant_ms(local.replace(tzinfo=zone, fold=fold))
+        if datetime.fromtimestamp(at_ms // 1000, zone).replace(tzinfo=None, fold=0) == local:
+            yield at_ms
+
+
+def _is_free(field: str) -> bool:
+    """Whether a field restricts nothing; a list does not where one of its parts does not."""
+    return any(_FREE.fullmatch(part) for part in field.split(","))
 
 
 def _values(
@@ -98,9 +108,10 @@ def _values(
             end = _number(high, names, first, text)
         elif step is not None:
             end = most
-        if not least <= begin <= end <= most or step == "0":
+        stride = int(step or 1)
+        if not least <= begin <= end <= most or not stride:
             raise _no_value(part, text)
-        found.update(range(begin, end + 1, int(step or 1)))
+        found.update(range(begin, end + 1, stride))
     return frozenset(found)
 
 
