@@ -113,6 +113,21 @@ def test_hours_are_missed_surely_or_perhaps() -> None:
     assert (found.whole.n, found.whole.lo, found.whole.hi) == (300, 185, 218)
 
 
+def test_pods_whose_histograms_have_other_edges_add_up() -> None:
+    objective = Objective(name="ttft", metric=Metric.TTFT, at_most_us=300_000, share=Decimal("0.9"))
+    edges = {"old": ((0.25, 80), (0.5, 90), (math.inf, 100)), "new": ((0.2, 10), (0.4, 70), (math.inf, 100))}
+    rows = [
+        ServingRow(kind="ttft", pod=pod, edge_s=edge, from_ms=0, span_ms=BIN_MS, value=float(count))
+        for pod, its in edges.items()
+        for edge, count in its
+    ]
+
+    found = kept_of(objective, rows, Window(0, HOUR_MS)).whole
+
+    assert found is not None
+    assert (found.n, found.lo, found.hi) == (200, 80 + 10, 90 + 70)
+
+
 def test_what_no_histogram_tells_is_unknown() -> None:
     answered = Objective(name="answered", metric=Metric.ERROR, share=Decimal("0.999"))
 

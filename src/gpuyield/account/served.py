@@ -58,12 +58,11 @@ def kept_of(objective: Objective, rows: Sequence[ServingRow], window: Window) ->
     """
     if objective.metric not in (Metric.TTFT, Metric.TPOT, Metric.E2E) or objective.at_most_us is None:
         return ObjectiveKept(objective=objective, whole=None)
-    limit_s = objective.at_most_us / 1e6
-    by_hour: dict[int, dict[float, float]] = defaultdict(lambda: defaultdict(float))
+    by_hour: dict[int, list[ServingRow]] = defaultdict(list)
     for row in rows:
         if row.kind == objective.metric and _inside(row, window):
-            by_hour[row.from_ms // HOUR_MS * HOUR_MS][row.edge_s] += row.value
-    hours = tuple((hour, _attained(by_hour[hour], limit_s)) for hour in sorted(by_hour))
+            by_hour[row.from_ms // HOUR_MS * HOUR_MS].append(row)
+    hours = tuple((hour, _attained(by_hour[hour], objective.at_most_us / 1e6)) for hour in sorted(by_hour))
     if not hours:
         return ObjectiveKept(objective=objective, whole=None)
     whole = Attained(
@@ -119,10 +118,17 @@ def to_spare(state: ServiceState, redundancy: int) -> int | None:
     return max(0, min(free - redundancy, state.replicas - 1))
 
 
-def _attained(counts: dict[float, float], limit_s: float) -> Attained:
-    total = counts.get(math.inf, max(counts.values(), default=0.0))
-    below = max((count for edge, count in counts.items() if edge <= limit_s), default=0.0)
-    above = min((count for edge, count in counts.items() if edge >= limit_s), default=total)
+def _attained(rows: Iterable[ServingRow], limit_s: float) -> Attained:
+    """What all pods kept, each by the edges of its own histogram: those of another version may be others."""
+    pods: dict[str, dict[float, float]] = defaultdict(lambda: defaultdict(float))
+    for row in rows:
+        pods[row.pod][row.edge_s] += row.value
+    total = below = above = 0.0
+    for counts in pods.values():
+        every = counts.get(math.inf, max(counts.values()))
+        total += every
+        below += max((count for edge, count in counts.items() if edge <= limit_s), default=0.0)
+        above += min((count for edge, count in counts.items() if edge >= limit_s), default=every)
     n = round(total)
     return Attained(n=n, lo=min(n, math.floor(below + 1e-6)), hi=min(n, math.ceil(above - 1e-6)))
 
