@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from zoneinfo import ZoneInfo
 
 import pytest
 
 from gpuyield.declare.cron import comings, parse_cron
 from gpuyield.errors import DeclarationError
-from gpuyield.units import Window, format_instant, parse_instant
+from gpuyield.units import DAY_MS, MINUTE_MS, Window, format_instant, parse_instant
 
 
 def told(schedule: str, begin: str, end: str, zone: str = "UTC") -> list[str]:
@@ -64,8 +65,21 @@ def test_every_hour_comes_whatever_the_clock_does(day: str) -> None:
     ]
 
 
+@pytest.mark.parametrize(("zone", "day"), [("Europe/Berlin", "2026-10-25"), ("Australia/Lord_Howe", "2026-04-04")])
+def test_it_comes_whenever_the_clock_of_its_zone_shows_it(zone: str, day: str) -> None:
+    # Lord Howe Island sets its clock back by half an hour.
+    begin = parse_instant(f"{day}T00:00:00Z")
+    window = Window(begin, begin + DAY_MS)
+    clock = {at: datetime.fromtimestamp(at // 1000, ZoneInfo(zone)) for at in range(begin, begin + DAY_MS, MINUTE_MS)}
+
+    found = list(comings(parse_cron("*/20 1-3 * * *"), window, ZoneInfo(zone)))
+
+    assert found == [at for at, local in clock.items() if local.minute % 20 == 0 and 1 <= local.hour <= 3]
+    assert len(found) >= 9
+
+
 @pytest.mark.parametrize(
-    "schedule", ["", "* * * *", "60 * * * *", "5-1 * * * *", "*/0 * * * *", "x * * * *", "0 0 * * 7"]
+    "schedule", ["", "* * * *", "60 * * * *", "5-1 * * * *", "*/0 * * * *", "*/00 * * * *", "x * * * *", "0 0 * * 7"]
 )
 def test_what_is_no_schedule_is_refused(schedule: str) -> None:
     with pytest.raises(DeclarationError):

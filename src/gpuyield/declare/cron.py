@@ -1,7 +1,9 @@
 """Schedules of CronJobs: five fields, in a zone. No I/O here.
 
-As Kubernetes does it: where both day of month and day of week are restricted, either will do. A local time that a
-change of the clock leaves out does not come, one that it doubles comes twice.
+As Kubernetes does it: where both day of month and day of week are restricted (also by a step such as `*/2`), either
+will do. A local time that a change of the clock leaves out does not come, one that it doubles comes twice.
+
+Source: github.com/robfig/cron/v3 3.0.1, with which Kubernetes reads schedules; its `@every` is no schedule here.
 """
 
 from __future__ import annotations
@@ -82,7 +84,7 @@ def comings(cron: Cron, window: Window, zone: tzinfo) -> Iterator[int]:
 
 
 def _instants(local: datetime, zone: tzinfo) -> Iterator[int]:
-    """The instants at which the clock of a zone shows this: most often one, none in a gap, twice where it is set back."""
+    """The instants at which the clock of a zone shows this: most often one, none in a gap, two where it is set back."""
     for fold in (0, 1):
         at_ms = instant_ms(local.replace(tzinfo=zone, fold=fold))
         if datetime.fromtimestamp(at_ms // 1000, zone).replace(tzinfo=None, fold=0) == local:
