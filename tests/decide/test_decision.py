@@ -154,6 +154,18 @@ def test_a_service_with_replicas_to_spare_is_to_give_them_back_before_anything_i
     assert any("replicas that certified rate and demand do not need: 2." in gap.reason for gap in decision.gaps)
 
 
+def test_what_is_not_measured_and_what_has_replicas_to_spare_are_two_reasons() -> None:
+    chat = ServiceHolding(name="chat", gpus={"gpu": 12}, has_objective=True, spare_replicas=1)
+    search = ServiceHolding(name="search", gpus={"gpu": 4}, has_objective=True)
+
+    decision = decide(inputs(four(THREE), prices=H100, services=(chat, search)))
+
+    assert decision.reasons == (
+        "service search holds 4 of the same GPUs and has not been measured",
+        "service chat holds 12 of the same GPUs and needs 1 replica fewer by certified rate and demand",
+    )
+
+
 def test_a_job_that_would_run_on_either_of_two_flavors_names_no_flavor_that_must_be_bought() -> None:
     shapes = tuple(Shape(flavor=one, demand={f"gpu/{one}": 4}, duration_ms=TWO) for one in ("a100", "h100"))
     wide = PlanJob(id="wide", shapes=shapes, deadline_ms=FOUR)

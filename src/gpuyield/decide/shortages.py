@@ -2,18 +2,18 @@
 
 Two kinds of proof. One *names* a resource: the jobs need more of it than exists, whatever there is of the others (an
 overloaded interval, or a gang wider than all of it). It counts when this resource is beyond doubt: it has a price, and
-no unmeasured service holds it. Any other proof is about all GPUs together, and counts when none of them is in doubt.
+no service holds it that is unmeasured or has some to spare. Any other proof is about all GPUs together, and counts when none of them is in doubt.
 So a harder problem never loses what makes an easier one `needed`: named proofs stay when jobs are added, deadlines
 tightened or GPUs taken away, and the doubt about all resources does not depend on the jobs at all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
 from gpuyield.decide.money import flavor_of_resource, is_gpu, offer_of
-from gpuyield.decide.words import named
+from gpuyield.decide.words import counted, named
 from gpuyield.model.decision import DecideInputs, ServiceHolding, Shortage
 from gpuyield.model.job import Capacity, Problem
 from gpuyield.model.plan import AddGpus, Certificate, Plan
@@ -111,16 +111,6 @@ def _proven(
     return Proven(shortage=shortage, doubts=_doubts(inputs, rests_on, blocking), blocking=blocking)
 
 
-def _why_blocking(blocking: Sequence[ServiceHolding]) -> str:
-    """What keeps a purchase from resting on these services."""
-    one = len(blocking) == 1
-    if all(service.spare_replicas for service in blocking):
-        count = sum(service.spare_replicas for service in blocking)
-        replicas = "1 replica" if count == 1 else f"{count} replicas"
-        return f"need{'s' if one else ''} {replicas} fewer by certified rate and demand"
-    return f"{'has' if one else 'have'} not been measured"
-
-
 def _certificate(plan: Plan, resource: str) -> Certificate:
     """The certificate that speaks of this resource; an empty one where none does."""
     if plan.certificate is not None and plan.certificate.get("resource") == resource:
@@ -155,10 +145,20 @@ def _doubts(inputs: DecideInputs, rests_on: Sequence[str], blocking: Sequence[Se
         if offer_of(inputs, resource) is None:
             flavor = flavor_of_resource(resource)
             doubts.append(f"no price for flavor {flavor}" if flavor != "gpu" else "no price for a GPU-hour")
-    if blocking:
-        held = {one.name: sum(one.gpus.get(resource, 0) for resource in set(rests_on)) for one in blocking}
-        names = named(sorted(held, key=lambda name: (-held[name], name)))
-        number = sum(held.values())
-        who = f"service {names} holds" if len(blocking) == 1 else f"services {names} hold"
-        doubts.append(f"{who} {number} of the same GPUs and {_why_blocking(blocking)}")
+    unmeasured = [one for one in blocking if not one.spare_replicas]
+    sparing = [one for one in blocking if one.spare_replicas]
+    doubts += [_doubt(services, set(rests_on)) for services in (unmeasured, sparing) if services]
     return tuple(doubts)
+
+
+def _doubt(services: Sequence[ServiceHolding], resources: Set[str]) -> str:
+    """What keeps a purchase from resting on these services; all of them have replicas to spare, or none has."""
+    held = {one.name: sum(one.gpus.get(resource, 0) for resource in resources) for one in services}
+    names = named(sorted(held, key=lambda name: (-held[name], name)))
+    is_one, spare = len(services) == 1, sum(one.spare_replicas for one in services)
+    who = f"service {names} holds" if is_one else f"services {names} hold"
+    if spare:
+        why = f"{'needs' if is_one else 'need'} {counted(spare, 'replica')} fewer by certified rate and demand"
+    else:
+        why = f"{'has' if is_one else 'have'} not been measured"
+    return f"{who} {sum(held.values())} of the same GPUs and {why}"
