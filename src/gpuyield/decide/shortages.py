@@ -2,9 +2,9 @@
 
 Two kinds of proof. One *names* a resource: the jobs need more of it than exists, whatever there is of the others (an
 overloaded interval, or a gang wider than all of it). It counts when this resource is beyond doubt: it has a price, and
-no service holds it that is unmeasured or has some to spare. Any other proof is about all GPUs together, and counts when none of them is in doubt.
-So a harder problem never loses what makes an easier one `needed`: named proofs stay when jobs are added, deadlines
-tightened or GPUs taken away, and the doubt about all resources does not depend on the jobs at all.
+no service holds it that is unmeasured or has some to spare. Any other proof is about all GPUs together, and counts when
+none of them is in doubt. So a harder problem never loses what makes an easier one `needed`: named proofs stay when jobs
+are added, deadlines tightened or GPUs taken away, and the doubt about all resources does not depend on the jobs at all.
 """
 
 from __future__ import annotations
