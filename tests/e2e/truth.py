@@ -6,7 +6,7 @@ and each piece is put in one class by the contract's order.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -90,7 +90,7 @@ def busy_and_slack_by_workload(scenario: Scenario, *, at_least_ms: int) -> dict[
     """
     busy: Counter[tuple[str, str]] = Counter()
     ran: Counter[tuple[str, str]] = Counter()
-    slack: dict[tuple[str, str], float] = {}
+    slack: dict[tuple[str, str], float] = defaultdict(float)
     cards = [(node, card) for node in scenario.nodes for card in node.cards]
     for home, card in cards:
         pieces = card_pieces(scenario, home, card)
@@ -101,11 +101,9 @@ def busy_and_slack_by_workload(scenario: Scenario, *, at_least_ms: int) -> dict[
                 found = dict(_classes(piece, length))
                 busy[workload_of(scenario, piece.pod)] += found.get("busy", 0)
         for before, after in pairwise(pieces):
-            for pod in {
-                one.pod.uid: one.pod for one in (before, after) if one.pod is not None and one.running
-            }.values():
-                workload = workload_of(scenario, pod)
-                slack[workload] = slack.get(workload, 0) + scenario.scrapes.interval_ms * _unsure(before, after)
+            beside = {workload_of(scenario, one.pod) for one in (before, after) if one.pod is not None and one.running}
+            for workload in beside:
+                slack[workload] += scenario.scrapes.interval_ms * _unsure(before, after)
     return {one: (gpu_ms, slack[one]) for one, gpu_ms in busy.items() if ran[one] >= at_least_ms and gpu_ms}
 
 
