@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.llama import MODEL, EngineMissing, running_llama
+from engine.llama import MODEL, EngineMissing, python, running_llama
 from gpuyield.measure.protocols.chat import Chat
 from gpuyield.measure.protocols.completions import Completions
 from gpuyield.measure.protocols.protocol import Spoken
@@ -34,10 +34,11 @@ _SEARCHES = 2 if os.environ.get("GPUYIELD_LAWS", "sample") == "full" else 1
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     try:
-        with running_llama(tmp_path_factory.mktemp("llama")) as running:
-            yield running
+        python()
     except EngineMissing as err:
         pytest.skip(str(err))
+    with running_llama(tmp_path_factory.mktemp("llama")) as running:
+        yield running
 
 
 @pytest.mark.parametrize("spoken", [Chat(), Completions()], ids=["chat", "completions"])
