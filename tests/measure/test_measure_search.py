@@ -37,9 +37,8 @@ def shape_named(name: str) -> Shape:
     return next(one for one in shapes() if one.name == name)
 
 
-def asked(shape: Shape, seed: int, level: Level = Level.STANDARD, **changed: float) -> Settings:
-    settings = Settings(objectives=(shape.objective,), level=level, seed=seed, max_rps=shape.guess_rps)
-    return replace(settings, **changed)  # type: ignore[arg-type]  # numbers only
+def asked(shape: Shape, seed: int, level: Level = Level.STANDARD) -> Settings:
+    return Settings(objectives=(shape.objective,), level=level, seed=seed, max_rps=shape.guess_rps)
 
 
 def run(shape: Shape, settings: Settings, bench: Bench | None = None) -> Measurement:
@@ -177,7 +176,7 @@ def test_a_sender_that_is_always_starved_ends_the_search_without_a_claim() -> No
 def test_a_limit_on_the_rate_is_never_exceeded_and_can_be_certified() -> None:
     shape = shape_named("slots")
 
-    found = run(shape, asked(shape, 1, max_rps=6.0))
+    found = run(shape, replace(asked(shape, 1), max_rps=6.0))
 
     assert found.stop is Stop.MAX_RATE
     assert found.certified_rps == 6.0
@@ -188,7 +187,7 @@ def test_a_limit_on_the_rate_is_never_exceeded_and_can_be_certified() -> None:
 def test_a_limit_on_the_time_ends_the_search_before_it_is_exceeded() -> None:
     shape = shape_named("slots")
 
-    found = run(shape, asked(shape, 1, max_duration_s=600.0))
+    found = run(shape, replace(asked(shape, 1), max_duration_s=600.0))
 
     assert found.stop is Stop.TIME
     assert sum(one.duration_s for one in found.probes) <= 700

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -32,10 +33,10 @@ from measure.sending import PATIENT, every, plan_for, prompts, send
 _QUICK = EngineSettings(slots=20_000, step_s=0.001, output_tokens=2)
 
 
-def orders(url: str, **more: object) -> Orders:
+def orders(url: str) -> Orders:
     """A sender of one short prompt."""
-    fields: dict[str, object] = {"limits": PATIENT, "lines": prompts("hello", max_tokens=None)} | more
-    return Orders(target=parse_target(url), spoken=Chat(), model="double", **fields)  # type: ignore[arg-type]
+    lines = prompts("hello", max_tokens=None)
+    return Orders(target=parse_target(url), spoken=Chat(), lines=lines, model="double", limits=PATIENT)
 
 
 def test_every_request_is_sent_at_or_after_its_time_and_in_order() -> None:
@@ -188,7 +189,7 @@ def test_a_server_that_restarts_in_the_middle_costs_what_it_missed_and_no_more()
                 first.do(first.double.stop())
                 restarted.enter_context(running_double(engine=_QUICK, port=first.port))
 
-        with restarted, LiveBench(orders(first.url, limits=Limits(connect_s=20), tell=restart)) as bench:
+        with restarted, LiveBench(replace(orders(first.url), limits=Limits(connect_s=20), tell=restart)) as bench:
             arrivals = every(0.01, 200, kinds=1)
             run = bench.run(plan_for(arrivals), arrivals)
         served = len(first.double.log)
@@ -202,7 +203,7 @@ def test_a_server_that_restarts_in_the_middle_costs_what_it_missed_and_no_more()
 
 
 def test_a_sender_starved_to_a_third_of_a_core_makes_the_probe_invalid_and_says_what_to_do() -> None:
-    with running_double(engine=_QUICK) as server, LiveBench(orders(server.url, lag_limit_s=0.025)) as bench:
+    with running_double(engine=_QUICK) as server, LiveBench(replace(orders(server.url), lag_limit_s=0.025)) as bench:
         arrivals = every(0.005, 300, kinds=1)
         with _a_third(bench.pids[0]):
             run = bench.run(plan_for(arrivals), arrivals)
@@ -221,7 +222,7 @@ def test_a_sender_process_that_dies_makes_the_probe_invalid() -> None:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(bench.pids[0], signal.SIGKILL)
 
-        with LiveBench(orders(server.url, workers=2, tell=kill)) as bench:
+        with LiveBench(replace(orders(server.url), workers=2, tell=kill)) as bench:
             arrivals = every(0.01, 100, kinds=1)
             run = bench.run(plan_for(arrivals), arrivals)
 
@@ -333,7 +334,7 @@ def test_an_end_from_outside_stops_the_load_at_once(how: signal.Signals, tmp_pat
 def test_errors_that_only_go_on_stop_the_run() -> None:
     with (
         running_double(engine=_QUICK) as server,
-        LiveBench(orders(server.url, lines=prompts("[[fault:fails]]"))) as bench,
+        LiveBench(replace(orders(server.url), lines=prompts("[[fault:fails]]"))) as bench,
     ):
         arrivals = every(0.005, 4_000, kinds=1)
 
@@ -347,7 +348,7 @@ def test_a_condition_of_the_users_stops_the_run() -> None:
     slow = EngineSettings(slots=1, step_s=0.05, output_tokens=4)
     with running_double(engine=slow) as server:
         wanted = [parse_condition("in_flight over 30")]
-        with LiveBench(orders(server.url, abort_if=wanted)) as bench:
+        with LiveBench(replace(orders(server.url), abort_if=wanted)) as bench:
             arrivals = every(0.01, 2_000, kinds=1)
 
             with pytest.raises(SourceError, match="'in_flight over 30' holds"):

@@ -36,21 +36,19 @@ _CALM = Symptoms(throttled_s=0.0, waited_s=None, duration_s=1.0, shortage="", lo
 _OBJECTIVES = (parse_objective("ttft p95 20s"), parse_objective("error for 90%"))
 
 
-def report(index: int, **more: object) -> Report:
+def report(index: int) -> Report:
     """A shard that saw nothing of note."""
-    fields: dict[str, object] = {"beat_ms": 1_000, "seen_ms": dict.fromkeys(range(7), 1_000)} | more
     return Report(
-        **{  # type: ignore[arg-type]
-            "round": "r",
-            "index": index,
-            "files": {},
-            "symptoms": _CALM,
-            "ceiling_share": None,
-            "changed": "",
-            "served": Served(),
-            "usage": True,
-        }
-        | fields
+        round="r",
+        index=index,
+        files={},
+        symptoms=_CALM,
+        ceiling_share=None,
+        changed="",
+        served=Served(),
+        usage=True,
+        beat_ms=1_000,
+        seen_ms=dict.fromkeys(range(7), 1_000),
     )
 
 
@@ -87,12 +85,12 @@ def recorded(arrivals: Arrivals, *, seed: int = 1) -> Records:
     )
 
 
-def shards_of(arrivals: Arrivals, records: Records, number: int, **more: object) -> list[Shard]:
+def shards_of(arrivals: Arrivals, records: Records, number: int) -> list[Shard]:
     """The records as shards would leave them."""
     lags = records.sent_ns - records.scheduled_ns
     return [
         Shard(
-            report=report(index, **more),
+            report=report(index),
             records=_every(records, index, number),
             lags_ns=lags[index::number],
             loop_lags_ns=lags[index::number] // 2,
@@ -165,8 +163,8 @@ def test_clocks_that_may_be_far_apart_make_a_probe_invalid() -> None:
     plan = replace(plan_for(arrivals), batch_ns=10**9, batches=4)
     shards = shards_of(arrivals, recorded(arrivals), 2)
     apart = [
-        replace(shards[0], report=report(0, beat_ms=1_000, seen_ms={1: 4_010})),
-        replace(shards[1], report=report(1, beat_ms=4_000, seen_ms={0: 4_020})),
+        replace(shards[0], report=replace(report(0), seen_ms={1: 4_010})),
+        replace(shards[1], report=replace(report(1), beat_ms=4_000, seen_ms={0: 4_020})),
     ]
 
     fine = run_of(round_of(plan, arrivals, 2), arrivals, shards, lag_limit_s=0.05)
@@ -181,7 +179,8 @@ def test_clocks_that_may_be_far_apart_make_a_probe_invalid() -> None:
 
 
 def test_how_far_clocks_are_apart_is_bounded_from_both_sides() -> None:
-    one, other = report(0, beat_ms=1_000, seen_ms={1: 1_110}), report(1, beat_ms=1_100, seen_ms={0: 1_130})
+    one = replace(report(0), seen_ms={1: 1_110})
+    other = replace(report(1), beat_ms=1_100, seen_ms={0: 1_130})
 
     assert clock_spread_s([one, other]) == pytest.approx(0.13)
     assert clock_spread_s([one, replace(other, seen_ms={})]) is None
