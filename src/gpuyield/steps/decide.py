@@ -168,10 +168,12 @@ def services(evidence: Evidence) -> tuple[ServiceHolding, ...]:
     none of the replicas could be given back.
     """
     now_ms = last_seen_ms(evidence)
-    states = {one.name: one for one in services_of(evidence, now_ms=evidence.window.to_ms).services}
-    spares = {one.name: one.spare_replicas for one in evidence.setting.declaration.services}
-    gpus: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     declared = {one.name: one for one in evidence.setting.declaration.services}
+    spares = {
+        one.name: to_spare(one, declared[one.name].spare_replicas)
+        for one in services_of(evidence, now_ms=evidence.window.to_ms).services
+    }
+    gpus: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     for holding in _service_holdings(evidence):
         if holding.from_ms <= now_ms < holding.to_ms:
             state = evidence.accounting.nodes.at(holding.node, now_ms)
@@ -182,8 +184,8 @@ def services(evidence: Evidence) -> tuple[ServiceHolding, ...]:
             name=name,
             gpus=dict(held),
             has_objective=name in declared and bool(declared[name].objectives),
-            measured=name in states and to_spare(states[name], spares[name]) == 0,
-            spare_replicas=(to_spare(states[name], spares[name]) or 0) if name in states else 0,
+            measured=spares.get(name) == 0,
+            spare_replicas=spares.get(name) or 0,
         )
         for name, held in sorted(gpus.items())
     )
