@@ -21,11 +21,11 @@ from gpuyield.measure.sender.target import Target
 from gpuyield.measure.traces import Replay, Trace
 from gpuyield.model.declaration import Declaration, Metric, Objective, Service
 from gpuyield.model.measure import Level
+from gpuyield.steps.measure_collected import Collected
 from gpuyield.steps.measure_judge import ModelJudge, asked_judge
 from gpuyield.steps.measure_load import trace_from
 from gpuyield.steps.measure_options import (
     RECORDED,
-    Collected,
     check_bodies,
     check_expected,
     check_numbers,

@@ -17,11 +17,12 @@ from typing import Any  # Documents are JSON.
 
 from gpuyield.collect.endpoint import Endpoint, endpoint
 from gpuyield.collect.http import HttpClient, Patience
-from gpuyield.errors import DeclarationError, Mistake, SourceError
+from gpuyield.errors import DeclarationError, SourceError
 from gpuyield.measure.model_judge import PROMPT, Verdict, checked_template, question_body, verdict_of
 from gpuyield.measure.requests import RequestLine
 from gpuyield.model.declaration import Objective
 from gpuyield.report.screens.measure import Judging
+from gpuyield.steps.measure_collected import Collected
 
 JUDGE = "judge"
 """The check that a judge model grades."""
@@ -57,37 +58,26 @@ def asked_judge(options: JudgeOptions, objectives: Sequence[Objective]) -> Model
                 "a judge without an address.", where="--judge-url", fix="Write --judge-url http://HOST:PORT/v1."
             )
         return None
-    mistakes: list[Mistake] = []
+    found, url, prompt = Collected(), options.url, options.prompt
     if not options.model:
-        mistakes.append(Mistake(what="the judge's model is not named.", where="--judge-model", fix="Write its name."))
+        found.wrong("the judge's model is not named.", "--judge-model", "Write its name.")
     if not any(one.check == JUDGE for one in objectives):
-        mistakes.append(
-            Mistake(
-                what="no objective is judged.",
-                where="--judge-url",
-                fix="Write --objective 'judge 0.7 for 90%', or leave the judge out.",
-            )
-        )
+        fix = "Write --objective 'judge 0.7 for 90%', or leave the judge out."
+        found.wrong("no objective is judged.", "--judge-url", fix)
     if not 1 <= options.at_most <= 10**9:
-        mistakes.append(Mistake(what="no number of questions.", where="--judge-at-most", fix="Write 20000."))
-    template, where = PROMPT, None
-    try:
-        if options.prompt is not None:
-            template = _template(options.prompt)
-    except DeclarationError as err:
-        mistakes.extend(err.mistakes)
-    try:
-        where = endpoint(
+        found.wrong("no number of questions.", "--judge-at-most", "Write 20000.")
+    template = PROMPT if prompt is None else found.value(lambda: _template(prompt))
+    where = found.value(
+        lambda: endpoint(
             product="the judge",
-            url=options.url,
+            url=url,
             declared_at="--judge-url",
             token_file=options.token_file,
             hint="Is it up, and does the URL end in /v1?",
         )
-    except DeclarationError as err:
-        mistakes.extend(err.mistakes)
-    if mistakes or where is None or options.model is None:
-        raise DeclarationError.of(mistakes)
+    )
+    if found.mistakes or where is None or template is None or options.model is None:
+        raise DeclarationError.of(found.mistakes)
     return ModelJudge(JudgeAsked(where=where, model=options.model, template=template, at_most=options.at_most))
 
 

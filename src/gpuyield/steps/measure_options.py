@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
-from typing import TypeVar
 
 from gpuyield.collect.endpoint import Endpoint, Secrets, endpoint
 from gpuyield.declare.objectives import parse_objectives
-from gpuyield.errors import DeclarationError, Mistake
+from gpuyield.errors import DeclarationError
 from gpuyield.measure.arrivals import Constant, Gamma, Poisson, Process
 from gpuyield.measure.graders import BUILT_IN, Check, check_from_callable, check_named, mistakes_in
 from gpuyield.measure.protocols.named import protocol_named
@@ -21,6 +20,7 @@ from gpuyield.measure.requests import RequestLine, read_requests
 from gpuyield.measure.sender.target import Target
 from gpuyield.measure.traces import Trace
 from gpuyield.model.declaration import Declaration, Metric, Objective, Service
+from gpuyield.steps.measure_collected import Collected
 from gpuyield.steps.measure_judge import JUDGE, ModelJudge
 from gpuyield.steps.measure_load import LEDGER, lines_of_trace
 from gpuyield.steps.measure_prompts import made_up_prompts
@@ -31,26 +31,6 @@ RECORDED = "recorded"
 LARGEST_RATE = Decimal(1_000_000)
 NEEDS_STREAM = (Metric.TPOT, Metric.ITL)
 """Without tokens that come one after another these cannot be known."""
-_Value = TypeVar("_Value")
-
-
-class Collected:
-    """Runs readers one by one and keeps all their mistakes."""
-
-    def __init__(self) -> None:
-        self.mistakes: list[Mistake] = []
-
-    def value(self, read: Callable[[], _Value]) -> _Value | None:
-        """What it reads; None where that was a mistake."""
-        try:
-            return read()
-        except DeclarationError as err:
-            self.mistakes.extend(err.mistakes)
-            return None
-
-    def wrong(self, what: str, where: str, fix: str) -> None:
-        """Keep a mistake."""
-        self.mistakes.append(Mistake(what=what, where=where, fix=fix))
 
 
 def check_recorded(question: Question, found: Collected) -> None:
