@@ -65,7 +65,7 @@ def test_whatever_a_cut_says_verify_accepts_it() -> None:
     for seed in range(150):
         given = crowded(Random(seed))
         case = Case.of(given)
-        proof = cut_certificate(case.board, case.steps, case.windows, Budget(100_000))
+        proof = cut_certificate(case.board, case.steps, case.windows, case.forced, Budget(100_000))
         if proof is None:
             continue
         inputs = read_problem(json.loads(canonical_bytes(plan_inputs(given))))

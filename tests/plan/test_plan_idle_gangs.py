@@ -33,7 +33,7 @@ def test_seven_whole_node_gangs_do_not_fit_into_the_quota_that_holds_their_gpu_h
     plan = make_plan(given)
 
     assert worst_overload(case) is None
-    assert one_at_a_time(case.board, case.steps, case.windows) is None
+    assert one_at_a_time(case.board, case.steps, case.windows, case.forced) is None
     assert plan.status is PlanStatus.INFEASIBLE
     assert plan.certificate is not None
     assert plan.certificate["kind"] == "dual-feasible"
@@ -64,7 +64,7 @@ def test_a_mix_of_widths_counts_by_what_fits_beside_what() -> None:
     )
     case = Case.of(given)
 
-    found = dual_feasible(case.board, case.steps, case.windows)
+    found = dual_feasible(case.board, case.steps, case.windows, case.forced)
     plan = make_plan(given)
 
     assert found is None  # 7+4, 7+4, 5+5: they fit.

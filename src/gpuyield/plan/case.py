@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from gpuyield.model.job import Capacity, Problem
 from gpuyield.model.plan import Certificate, Run
@@ -30,7 +31,7 @@ from gpuyield.plan.proof.dual_feasible import dual_feasible
 from gpuyield.plan.proof.exact import Answer, Settled, bound_tasks, settle
 from gpuyield.plan.proof.impossible import Impossible, impossible_certificate, impossible_jobs
 from gpuyield.plan.proof.learn import learn
-from gpuyield.plan.proof.overload import Overload, forced_jobs, interval_certificate, tightest
+from gpuyield.plan.proof.overload import Forced, Overload, forced_jobs, interval_certificate, tightest
 from gpuyield.plan.proof.tree import search_certificate
 from gpuyield.plan.proof.wide_gangs import one_at_a_time
 from gpuyield.plan.search.large import is_large, large_schedules, meeting_all
@@ -50,9 +51,9 @@ TREE_NODES = 3_000
 TREE_WORK = 40_000
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Case:
-    """A problem, indexed, with its capacity and windows."""
+    """A problem, indexed, with its capacity and windows; without slots, so that it keeps what is forced."""
 
     problem: Problem
     board: Board
@@ -142,6 +143,11 @@ class Case:
         """The impossible jobs that have a hard deadline or a fixed start."""
         return [one for one in self.impossible if self.board.tasks[one.task].is_hard]
 
+    @cached_property
+    def forced(self) -> tuple[Forced, ...]:
+        """By resource: the jobs that cannot avoid it."""
+        return tuple(forced_jobs(self.board, self.windows, at) for at in range(len(self.board.resources)))
+
     def runs(self, schedule: Schedule) -> dict[str, Run]:
         """A schedule by job id."""
         return {
@@ -228,7 +234,7 @@ def find_plan(
     found = _settled_or_learned(case, tasks, budget, work, hint, most, paused=paused)
     if not paused or found.schedule is not None or found.certificate is not None:
         return found
-    proof = cut_certificate(case.board, case.steps, case.windows, budget)
+    proof = cut_certificate(case.board, case.steps, case.windows, case.forced, budget)
     if proof is not None:
         return Finding(None, none_exists=True, certificate=proof)
     if SETTLED_TASKS < len(tasks) <= most:
@@ -281,8 +287,8 @@ def worst_overload(case: Case) -> tuple[int, Overload] | None:
     """The resource and span with most extra needed, GPU resources before others."""
     best: tuple[tuple[bool, Overload], int] | None = None
     gpus = set(case.board.gpu_resources())
-    for resource in range(len(case.board.resources)):
-        found = tightest(forced_jobs(case.board, case.windows, resource), case.steps[resource])
+    for resource, (forced, steps) in enumerate(zip(case.forced, case.steps, strict=True)):
+        found = tightest(forced, steps)
         if found and (best is None or (resource in gpus, found) > best[0]):
             best = ((resource in gpus, found), resource)
     return None if best is None else (best[1], best[0][1])
@@ -341,7 +347,7 @@ def _impossible_certificate(case: Case, budget: Budget) -> Certificate | None:
 
 def wide_gangs(case: Case, should_stop: Callable[[], bool] = never) -> Certificate | None:
     """Gangs of which no two fit side by side, or that leave too much idle beside each other; None without any."""
-    given = (case.board, case.steps, case.windows)
+    given = (case.board, case.steps, case.windows, case.forced)
     return one_at_a_time(*given) or dual_feasible(*given, should_stop)
 
 

@@ -19,7 +19,7 @@ from gpuyield.plan.instance.budget import Budget
 from gpuyield.plan.instance.profile import integral
 from gpuyield.plan.instance.windows import Windows
 from gpuyield.plan.proof.flow import Flow
-from gpuyield.plan.proof.overload import Forced, forced_jobs
+from gpuyield.plan.proof.overload import Forced
 
 MOST_EDGES = 20_000
 """Beyond so many pairs of job and piece of time no flow is sought."""
@@ -29,10 +29,12 @@ EDGES_PER_WORK = 20
 Span = tuple[int, int]
 
 
-def cut_certificate(board: Board, steps: Sequence[Steps], windows: Windows, budget: Budget) -> Certificate | None:
-    """The certificate of a resource whose flow leaves GPU time over; None where none does, or work is not enough."""
-    for resource in range(len(board.resources)):
-        rows = [_Row.of(*one) for one in _fields(forced_jobs(board, windows, resource))]
+def cut_certificate(
+    board: Board, steps: Sequence[Steps], windows: Windows, by_resource: Sequence[Forced], budget: Budget
+) -> Certificate | None:
+    """The certificate of a resource whose forced jobs do not all flow; None where all do, or work is not enough."""
+    for resource, forced in enumerate(by_resource):
+        rows = [_Row.of(*one) for one in _fields(forced)]
         spans = _spans(rows, steps[resource], budget) if rows else []
         if spans:
             found = _certificate(board, steps[resource], windows, resource, spans)

@@ -20,7 +20,7 @@ from gpuyield.plan.instance.board import Board, Mode, Steps
 from gpuyield.plan.instance.budget import never
 from gpuyield.plan.instance.profile import pieces
 from gpuyield.plan.instance.windows import Windows
-from gpuyield.plan.proof.overload import Forced, Ints, forced_jobs, forced_worth, tightest
+from gpuyield.plan.proof.overload import Forced, Ints, forced_worth, tightest
 
 MOST_JOBS, MOST_AMOUNT, MOST_WIDTHS = 20_000, 10_000, 40
 """Beyond these no worth is tried."""
@@ -31,11 +31,14 @@ LEVELS = 3
 
 
 def dual_feasible(
-    board: Board, steps: Sequence[Steps], windows: Windows, should_stop: Callable[[], bool] = never
+    board: Board,
+    steps: Sequence[Steps],
+    windows: Windows,
+    by_resource: Sequence[Forced],
+    should_stop: Callable[[], bool] = never,
 ) -> Certificate | None:
-    """The certificate of a resource on which some widths do not fit each other; None where none was found."""
-    for resource in range(len(board.resources)):
-        forced = forced_jobs(board, windows, resource)
+    """The certificate of a resource on which some forced widths do not fit each other; None where none was found."""
+    for resource, forced in enumerate(by_resource):
         if 2 <= len(forced) <= MOST_JOBS:
             found = _on(board, steps[resource], windows, resource, forced, should_stop)
             if found is not None:

@@ -10,16 +10,18 @@ from gpuyield.model.plan import Certificate
 from gpuyield.plan.instance.board import Board, Steps
 from gpuyield.plan.instance.profile import NEVER, most_between
 from gpuyield.plan.instance.windows import Windows
-from gpuyield.plan.proof.overload import forced_gpu_ms, forced_jobs, tightest
+from gpuyield.plan.proof.overload import Forced, forced_gpu_ms, tightest
 
 
-def one_at_a_time(board: Board, steps: Sequence[Steps], windows: Windows) -> Certificate | None:
-    """The certificate of gangs that exclude each other on a resource; None where there are none."""
+def one_at_a_time(
+    board: Board, steps: Sequence[Steps], windows: Windows, by_resource: Sequence[Forced]
+) -> Certificate | None:
+    """The certificate of gangs, of those forced on a resource, that exclude each other; None where there are none."""
     for resource, name in enumerate(board.resources):
-        most = most_between(steps[resource], 0, NEVER)
-        forced = forced_jobs(board, windows, resource)
+        forced = by_resource[resource]
         if len(forced) < 2:
             continue
+        most = most_between(steps[resource], 0, NEVER)
         wide = 2 * forced.demands > most
         narrower = np.unique(forced.demands[~wide])[::-1][:4]
         for least in (0, *(int(one) for one in narrower)):

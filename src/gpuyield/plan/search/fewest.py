@@ -26,7 +26,7 @@ from gpuyield.plan.instance.schedule import Placement, Schedule, meets_all
 from gpuyield.plan.proof.cpsat import ask
 from gpuyield.plan.proof.cpsat_model import Aim, Question
 from gpuyield.plan.proof.exact import bound_tasks
-from gpuyield.plan.proof.overload import forced_jobs, interval_certificate, tightest
+from gpuyield.plan.proof.overload import interval_certificate, tightest
 from gpuyield.plan.search.large import is_large, levelled_on
 from gpuyield.plan.search.level import Movable, level, peak
 
@@ -108,7 +108,7 @@ def _widest(demand: Sequence[tuple[int, int]]) -> int:
 def _floor(case: Case, roomy: Case, resource: int) -> tuple[int, Certificate | None]:
     """The best of the interval bound and the width of a gang that must run on it, with its certificate."""
     floor, certificate = 0, None
-    forced = forced_jobs(roomy.board, roomy.windows, resource)
+    forced = roomy.forced[resource]
     span = tightest(forced, ())
     if span:
         floor = span.extra

@@ -11,7 +11,7 @@ from gpuyield.plan.case import LEARN_TASKS, Case, find_plan, prove, rule_schedul
 from gpuyield.plan.instance.budget import Budget
 from gpuyield.plan.instance.frame import grid_of
 from gpuyield.plan.instance.schedule import Manner, Schedule, ShapeChoice, meets_all
-from gpuyield.plan.proof.overload import forced_jobs, tightest
+from gpuyield.plan.proof.overload import tightest
 from gpuyield.plan.search.bred import bred
 
 MOST_TRIES = 8
@@ -134,7 +134,4 @@ def ended_by(case: Case, end_ms: int) -> Case:
 def _ruled_out(case: Case) -> bool:
     if case.hard_impossible:
         return True
-    return any(
-        tightest(forced_jobs(case.board, case.windows, resource), case.steps[resource]) is not None
-        for resource in range(len(case.board.resources))
-    )
+    return any(tightest(forced, steps) is not None for forced, steps in zip(case.forced, case.steps, strict=True))
