@@ -7,14 +7,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-pytest.importorskip("cryptography", reason="the control plane makes its certificates with cryptography")
-
 from kube import CLUSTER_QUEUE, Client, is_true, wait_for
 from scenario import Scenario
 
@@ -129,33 +127,30 @@ def test_the_rights_that_are_told_are_enough(stack: ControlPlane, tmp_path: Path
     assert not [one for one in plan["gaps"] if "May not list" in one["reason"]]
 
 
-class granted:  # noqa: N801 (reads as a word)
+@contextmanager
+def granted(client: Client, resources: list[str]) -> Iterator[None]:
     """Reading rights on some resources, as a cluster role bound to the reader."""
-
-    def __init__(self, client: Client, resources: list[str]) -> None:
-        rbac, meta = "rbac.authorization.k8s.io/v1", {"name": "live-reader"}
-        rules = [
-            {"apiGroups": [group], "resources": [plural], "verbs": ["get", "list", "watch"]}
-            for plural, _, group in (one.partition(".") for one in resources)
-        ]
-        reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "live-reader"}
-        subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": READER}
-        self._client = client
-        self._made: list[dict[str, Any]] = [
-            {"apiVersion": rbac, "kind": "ClusterRole", "metadata": meta, "rules": rules},
-            {
-                "apiVersion": rbac,
-                "kind": "ClusterRoleBinding",
-                "metadata": meta,
-                "roleRef": reference,
-                "subjects": [subject],
-            },
-        ]
-
-    def __enter__(self) -> None:
-        for one in self._made:
-            self._client.apply(one)
-
-    def __exit__(self, *_: object) -> None:
-        for one in self._made:
-            self._client.delete_manifest(one)
+    rbac, meta = "rbac.authorization.k8s.io/v1", {"name": "live-reader"}
+    rules = [
+        {"apiGroups": [group], "resources": [plural], "verbs": ["get", "list", "watch"]}
+        for plural, _, group in (one.partition(".") for one in resources)
+    ]
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "live-reader"}
+    subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": READER}
+    made = [
+        {"apiVersion": rbac, "kind": "ClusterRole", "metadata": meta, "rules": rules},
+        {
+            "apiVersion": rbac,
+            "kind": "ClusterRoleBinding",
+            "metadata": meta,
+            "roleRef": reference,
+            "subjects": [subject],
+        },
+    ]
+    for one in made:
+        client.apply(one)
+    try:
+        yield
+    finally:
+        for one in made:
+            client.delete_manifest(one)
