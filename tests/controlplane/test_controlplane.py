@@ -8,9 +8,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("cryptography", reason="the control plane makes its certificates with cryptography")
-
 from fake_kubelet import NodeSpec, parse_nodes
 from kube import NODE, Resource, is_true, wait_for
 from processes import ComponentError

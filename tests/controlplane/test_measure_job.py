@@ -7,9 +7,6 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("cryptography", reason="the control plane makes its certificates with cryptography")
-
 from kube import POD, Client, Object, Resource, wait_for
 
 from controlplane import ControlPlane
@@ -18,6 +15,7 @@ from doubles.model_server import running_double
 from gpuyield.demo.engine import EngineSettings
 from gpuyield.steps.measure_question import Question
 from measure.sharing import LEADS_S, ended, of_kind, options, process, question
+from required import missing
 
 pytestmark = pytest.mark.controlplane
 
@@ -32,7 +30,7 @@ def command(
 ) -> Command:
     """Commands whose kubectl means this control plane, and a namespace that takes restricted pods only."""
     if shutil.which("kubectl") is None:
-        pytest.skip("there is no kubectl")
+        missing("CONTROLPLANE", "There is no kubectl.")
     isolate(tmp_path, monkeypatch)
     monkeypatch.setenv("KUBECONFIG", str(stack.kubeconfig()))
     labels = {"pod-security.kubernetes.io/enforce": "restricted"}

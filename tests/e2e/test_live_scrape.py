@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import threading
 import time
 import urllib.parse
@@ -18,6 +17,7 @@ import pytest
 from e2e.path import accounted, bounds_by_class, by_class, collected
 from e2e.truth import totals
 from gpuyield.units import Window
+from required import missing
 from servers.programs import ProgramMissing
 from servers.session import Store
 from servers.stores import scraping
@@ -111,9 +111,7 @@ def test_what_a_live_server_scraped_belongs_to_the_workload_and_ends_with_it(sto
         try:
             url = stack.enter_context(scraping(store.generation, _config(port), home))
         except ProgramMissing as err:
-            if os.environ.get("GPUYIELD_REQUIRE_SERVERS") == "1":
-                pytest.fail(str(err))
-            pytest.skip(str(err))
+            missing("SERVERS", str(err))
         requests = "kube_pod_container_resource_requests"
         _wait_for(lambda: len(_times(url, requests)) >= 5 and len(_times(url, cards)) >= 5)
         pages.by_path = {"/state": STATE, "/cards": FREE}

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import pytest
-
 from gpuyield.demo.exposition import Series
+from required import missing
 from servers.programs import ProgramMissing
 from servers.stores import Generation, running
 
@@ -31,9 +29,7 @@ class Servers:
             try:
                 url = self.stack.enter_context(running(generation, series(), home))
             except ProgramMissing as err:
-                if os.environ.get("GPUYIELD_REQUIRE_SERVERS") == "1":
-                    pytest.fail(f"{generation.name} is required: {err}")
-                pytest.skip(f"{generation.name}: {err}")
+                missing("SERVERS", f"{generation.name}: {err}")
             self.urls[generation.name, key] = url
         return self.urls[generation.name, key]
 
