@@ -134,7 +134,9 @@ def test_a_closed_loop_keeps_so_many_running_and_says_that_it_certifies_nothing(
     ("options", "what"),
     [
         (("--replay",), "nothing to replay"),
-        (("--replay", "--closed-loop", "2"), "are there together"),
+        (("--replay", "--closed-loop", "2"), "--replay and --closed-loop are there together"),
+        (("--replay", "--in-cluster"), "--replay and --in-cluster are there together"),
+        (("--closed-loop", "2", "--shard", "round.json"), "--closed-loop and --shard are there together"),
         (("--scale", "3", "--objective", "ttft p95 1s"), "a search scales a trace itself"),
         (("--closed-loop", "2", "--gate", "--at-least", "3"), "certifies nothing"),
         (("--closed-loop", "100000"), "from 1 to 20,000"),

@@ -205,6 +205,58 @@ def test_without_apply_a_shard_sends_nothing(
     assert server.double.connections == 0
 
 
+@pytest.mark.parametrize(
+    ("given", "what"),
+    [
+        (("--profile", "ledger.jsonl"), "--profile: a profile is drawn on one machine only"),
+        (("--trace", "trace.jsonl"), "--trace: the pods do not have this file"),
+        (
+            ("--objective", "judge 0.7 for 90%", "--judge-url", "http://127.0.0.1:9/v1", "--judge-model", "m"),
+            "--judge-url: a model judges on one machine only",
+        ),
+        (("--headers-file", "headers"), "--headers-file: the pods do not have this file. Name a Secret"),
+        (("--gpu-metrics", "http://127.0.0.1:9/metrics"), "--gpu-metrics: GPUs are watched from one machine only"),
+        (("--token-file", "key"), "--token-secret: the pods do not have the key"),
+        (("--requests", "requests.jsonl"), "--requests: the pods do not have this file"),
+        (("--shards", "0"), "--shards: 0 shards"),
+        (("--start-in", "1s"), '--start-in: "1s" is out of range'),
+        (("--at-least", "3", "--gate"), "--gate: --in-cluster decides nothing"),
+        (("--merge", "records"), "--in-cluster and --merge are there together"),
+    ],
+)
+def test_what_pods_cannot_do_is_said_and_no_round_is_made(command: Command, given: tuple[str, ...], what: str) -> None:
+    (command.folder / "headers").write_text("X-Team: a\n")
+    (command.folder / "key").write_text("secret")
+    (command.folder / "requests.jsonl").write_text('{"id": "a", "prompt": "hi"}\n')
+    rows = [f'{{"at_s": {at}, "prompt_tokens": 3, "output_tokens": 2}}\n' for at in range(200)]
+    (command.folder / "trace.jsonl").write_text("".join(rows))
+
+    done = command(
+        *("measure", "--url", "http://127.0.0.1:9/v1", "--model", "m", "--objective", "ttft p95 1s", "--in-cluster"),
+        *("--image", "i", "--claim", "c", "--out", "job.yaml", *given),
+    )
+
+    assert done.code == 2
+    assert what in " ".join(done.err.split())
+    assert not (command.folder / "job.yaml").exists()
+
+
+def test_all_mistakes_of_a_round_come_at_once(command: Command) -> None:
+    done = command("measure", "--url", "http://127.0.0.1:9/v1", "--in-cluster", "--start-in", "1s", "--shards", "0")
+
+    said = " ".join(done.err.split())
+    assert done.code == 2
+    for what in ("no image is named", "no volume", "0 shards", "out of range", "no objective", "no model"):
+        assert what in said
+
+
+def test_a_gate_without_a_rate_is_said_before_records_are_merged(command: Command) -> None:
+    done = command("measure", "--url", "http://127.0.0.1:9/v1", "--model", "m", "--merge", "records", "--gate")
+
+    assert done.code == 2
+    assert "--gate has nothing to judge by" in done.err
+
+
 @pytest.mark.live_measuring
 @pytest.mark.timeout(600)
 def test_a_whole_search_in_rounds_ends_with_a_document_that_verify_accepts(

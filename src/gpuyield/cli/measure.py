@@ -126,6 +126,7 @@ def measure(
         measurement beside it.
     """
     from gpuyield.cli.progress import progress, say
+    from gpuyield.errors import DeclarationError
     from gpuyield.steps.measure import measure as step
     from gpuyield.steps.measure_question import Question
 
@@ -165,6 +166,9 @@ def measure(
         trace=load.trace,
         profile=load.profile,
     )
+    modes = [*load.modes, *cluster.modes]
+    if len(modes) > 1:
+        raise DeclarationError(f"{' and '.join(modes)} are there together.", where=modes[0], fix="Write one of them.")
     instead = answer_instead(load, question, common, apply=apply, gate=gate, out=out)
     if instead is not None:
         return instead

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -56,6 +55,12 @@ class Cluster:
     records: Annotated[Path, Parameter(group=_GROUP)] = Path("/records")
     """Folder in which the shards of a round meet and leave their records."""
 
+    @property
+    def modes(self) -> list[str]:
+        """The options that ask for one step of a search by several senders."""
+        named = {"--in-cluster": self.in_cluster, "--merge": self.merge is not None, "--shard": self.shard is not None}
+        return [name for name, is_there in named.items() if is_there]
+
 
 BY_ITSELF = Cluster()
 
@@ -71,32 +76,14 @@ def answer_beyond(
     from gpuyield.cli.progress import say
     from gpuyield.errors import DeclarationError
 
-    chosen = [
-        name
-        for name, one in (
-            ("--in-cluster", cluster.in_cluster or None),
-            ("--merge", cluster.merge),
-            ("--shard", cluster.shard),
-        )
-        if one is not None
-    ]
-    if len(chosen) > 1:
-        raise DeclarationError(f"{' and '.join(chosen)} are there together.", where=chosen[0], fix="Write one of them.")
-    if not chosen:
+    if not cluster.modes:
         return None
+    if gate and cluster.merge is None:
+        raise DeclarationError(f"{cluster.modes[0]} decides nothing.", where="--gate", fix="Write it with --merge.")
     if cluster.shard is not None:
-        from gpuyield.steps.measure_shard import Duty, run_shard
+        from gpuyield.steps.measure_shard import run_shard
 
-        duty = Duty(
-            round_file=cluster.shard,
-            records=cluster.records,
-            requests=question.requests,
-            token_file=question.token_file,
-            ca_file=question.ca_file,
-            key=os.environ.get("GPUYIELD_API_KEY"),
-        )
-        return run_shard(duty, apply=apply, say=lambda line: say(common, line))
-    from gpuyield.steps.measure import same_question
+        return run_shard(question, cluster.shard, cluster.records, apply=apply, say=lambda line: say(common, line))
     from gpuyield.steps.measure_cluster import ClusterOptions, merge, next_round
     from gpuyield.steps.setting import read_declaration
 
@@ -112,7 +99,6 @@ def answer_beyond(
             ledger_root=common.ledger_root,
             out=out,
             say=lambda line: say(common, line),
-            again=same_question(question),
         )
     options = ClusterOptions(
         image=cluster.image,
@@ -124,4 +110,4 @@ def answer_beyond(
         token_secret=cluster.token_secret,
         out=out,
     )
-    return next_round(question, declared, options, folder=folder, apply=apply, again=same_question(question))
+    return next_round(question, declared, options, folder=folder, apply=apply)

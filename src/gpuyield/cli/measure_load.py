@@ -43,6 +43,16 @@ class Load:
     compare: Annotated[tuple[Path, Path] | None, Parameter(group=_OTHER)] = None
     """Two measurements, each kept with --out: how much more the second sustains than the first. Sends nothing."""
 
+    @property
+    def modes(self) -> list[str]:
+        """The options that ask for something else than a search."""
+        named = {
+            "--replay": self.replay,
+            "--closed-loop": self.closed_loop is not None,
+            "--compare": self.compare is not None,
+        }
+        return [name for name, is_there in named.items() if is_there]
+
 
 AS_ASKED = Load()
 
@@ -58,27 +68,16 @@ def answer_instead(
     """
     from gpuyield.errors import DeclarationError
 
-    chosen = [
-        name
-        for name, is_there in (
-            ("--replay", load.replay),
-            ("--closed-loop", load.closed_loop is not None),
-            ("--compare", load.compare is not None),
-        )
-        if is_there
-    ]
-    if len(chosen) > 1:
-        raise DeclarationError(f"{' and '.join(chosen)} are there together.", where=chosen[0], fix="Write one of them.")
     if load.scale != "1" and not load.replay:
         raise DeclarationError("a search scales a trace itself.", where="--scale", fix="Add --replay, or leave it out.")
-    if not chosen:
+    if not load.modes:
         return None
     if load.compare is not None:
         from gpuyield.steps.measure_compare import compare
 
         return compare(*load.compare, ledger_root=common.ledger_root, out=out)
     if gate:
-        raise DeclarationError(f"{chosen[0]} certifies nothing.", where="--gate", fix="Leave it out.")
+        raise DeclarationError(f"{load.modes[0]} certifies nothing.", where="--gate", fix="Leave it out.")
     from gpuyield.cli.progress import progress, say
     from gpuyield.steps.measure_once import ask_once
 

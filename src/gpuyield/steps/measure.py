@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 
-from gpuyield.errors import DeclarationError, SourceError
+from gpuyield.errors import SourceError
 from gpuyield.measure.rules import RULES, expected_s, judged_s
 from gpuyield.measure.search import search
 from gpuyield.measure.sender.attained import Attained
@@ -22,9 +22,10 @@ from gpuyield.steps.measure_asked import Asked, read_question, with_recorded
 from gpuyield.steps.measure_document import Found
 from gpuyield.steps.measure_kept import Kept
 from gpuyield.steps.measure_load import SERVER
+from gpuyield.steps.measure_options import check_gate
 from gpuyield.steps.measure_orders import orders_of, settings_of
 from gpuyield.steps.measure_profile import Noting, SentLoad, recorded_of
-from gpuyield.steps.measure_question import Question
+from gpuyield.steps.measure_question import Question, same_question
 from gpuyield.steps.measure_service import first_answer, looker
 from gpuyield.steps.measure_watch import watched
 from gpuyield.steps.setting import read_declaration, wall_clock_ms
@@ -37,8 +38,7 @@ def measure(
     question: Question, *, file: Path, ledger_root: Path, apply: bool, gate: bool, out: Path | None, say: Say, tell: Say
 ) -> Answer:
     """The answer of `gpuyield measure`; without `apply` it says what it would send, and sends nothing."""
-    if gate and question.at_least is None:
-        raise DeclarationError("--gate has nothing to judge by.", where="--gate", fix="Write --at-least R as well.")
+    check_gate(question, gate=gate)
     declared = read_declaration(file, required=question.service is not None)
     asked = read_question(question, declared)
     if apply or question.profile != SERVER:
@@ -166,22 +166,3 @@ def _progress(flight: Flight, kept: Mapping[str, float]) -> str:
         f"{flight.plan.phase} at {flight.plan.rate_rps:g} requests/s: {flight.done} of {flight.sent} answered{failed}"
         f"{'' if flight.plan.phase is Phase.CEILING else ''.join(shares)}, {flight.in_flight} in flight, {left}"
     )
-
-
-def same_question(question: Question) -> str:
-    """The options that were given, for the next command; a key is none of them."""
-    words: list[str] = []
-    for one in fields(question):
-        value = getattr(question, one.name)
-        if one.name == "key" or value == one.default:
-            continue
-        option = f"--{_OPTIONS.get(one.name, one.name.replace('_', '-'))}"
-        if isinstance(value, bool):
-            words.append(f"--no-{one.name}")
-        else:
-            for text in value if isinstance(value, tuple) else (value,):
-                words += [option, shlex.quote(str(text))]
-    return " ".join(words)
-
-
-_OPTIONS = {"objectives": "objective", "checks": "check"}

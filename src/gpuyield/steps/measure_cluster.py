@@ -27,10 +27,12 @@ from gpuyield.report.screens.measure import probe_line
 from gpuyield.steps.documents import write
 from gpuyield.steps.measure_answer import answer_of
 from gpuyield.steps.measure_asked import read_question
+from gpuyield.steps.measure_collected import Collected
 from gpuyield.steps.measure_document import Found
 from gpuyield.steps.measure_kept import Kept
+from gpuyield.steps.measure_options import check_gate
 from gpuyield.steps.measure_orders import settings_of
-from gpuyield.steps.measure_question import Question
+from gpuyield.steps.measure_question import Question, same_question
 from gpuyield.steps.measure_round import ROUND_FILE, check_round, new_round, read_round, read_shards, round_bytes
 from gpuyield.steps.setting import wall_clock_ms
 from gpuyield.units import format_duration, format_instant, parse_duration
@@ -54,16 +56,20 @@ class ClusterOptions:
 
 
 def next_round(
-    question: Question, declared: Declaration, options: ClusterOptions, *, folder: Path, apply: bool, again: str
+    question: Question, declared: Declaration, options: ClusterOptions, *, folder: Path, apply: bool
 ) -> Answer:
     """The next probe of a search as a Job: written, and given to the cluster with `apply`.
 
     Raises:
-        DeclarationError: All mistakes of the question, or those of the options.
+        DeclarationError: All mistakes of the question and of the options.
         SourceError: kubectl does not take it.
     """
-    place, lead_ms = _place(question, options), _lead_ms(options.start_in)
-    asked = read_question(question, declared)
+    found = Collected()
+    place = found.value(lambda: _place(question, options))
+    lead_ms = found.value(lambda: _lead_ms(options.start_in))
+    asked = found.value(lambda: read_question(question, declared))
+    if place is None or lead_ms is None or asked is None:
+        raise DeclarationError.of(found.mistakes)
     step = next_probe(settings_of(asked), Kept(folder, asked, None).probes())
     if isinstance(step, Stop):
         raise DeclarationError("this search is decided.", where=str(folder), fix="Merge its last round again.")
@@ -100,7 +106,7 @@ def next_round(
         },
         headline=headline,
         notes=() if apply or options.out is not None else ("--out FILE writes the manifests; so does -o json.",),
-        next=_commands(name, place, manifest, again, apply=apply),
+        next=_commands(name, place, manifest, same_question(question), apply=apply),
     )
 
 
@@ -114,14 +120,14 @@ def merge(
     ledger_root: Path,
     out: Path | None,
     say: Callable[[str], None],
-    again: str,
 ) -> Answer:
     """Take a round's records as one probe, and say what comes next: another round, or the answer.
 
     Raises:
-        DeclarationError: They belong to another question, or were merged before.
+        DeclarationError: They belong to another question, or were merged before, or a gate has no rate to judge by.
         SourceError: A shard is missing, doubled, torn, or not its part; nothing was kept.
     """
+    check_gate(question, gate=gate)
     asked = read_question(question, declared)
     file = read_round(records / ROUND_FILE)
     round_ = file.round
@@ -157,7 +163,12 @@ def merge(
                 "next_rate_rps": step.rate_rps,
             },
             headline=(probe_line(probe), f"Next: {step.phase} at {step.rate_rps:g} requests a second."),
-            next=(Next(command=f"gpuyield measure {again} --in-cluster", why="makes the next round"),),
+            next=(
+                Next(
+                    command=f"gpuyield measure {same_question(question)} --in-cluster --image IMAGE --claim CLAIM",
+                    why="makes the next round",
+                ),
+            ),
         )
     spoken = asked.spoken
     if isinstance(spoken, Choices) and report.usage is not None:
@@ -176,45 +187,26 @@ def merge(
 
 
 def _place(question: Question, options: ClusterOptions) -> Place:
-    found = []
-    if not options.image:
-        found.append(DeclarationError("no image is named.", where="--image", fix="Name one that holds gpuyield."))
-    if not options.claim:
-        found.append(
-            DeclarationError(
-                "no volume for the records is named.",
-                where="--claim",
-                fix="Name a PersistentVolumeClaim of the namespace to which all pods may write (ReadWriteMany).",
-            )
-        )
+    found, image, claim = Collected(), options.image, options.claim
+    if not image:
+        found.wrong("no image is named.", "--image", "Name one that holds gpuyield.")
+    if not claim:
+        fix = "Name a PersistentVolumeClaim of the namespace to which all pods may write (ReadWriteMany)."
+        found.wrong("no volume for the records is named.", "--claim", fix)
     if not 1 <= options.shards <= MOST_SHARDS:
-        found.append(
-            DeclarationError(
-                f"{options.shards} shards.", where="--shards", fix=f"Write a number from 1 to {MOST_SHARDS}."
-            )
-        )
+        found.wrong(f"{options.shards} shards.", "--shards", f"Write a number from 1 to {MOST_SHARDS}.")
     if question.requests is not None and options.requests_map is None:
-        found.append(
-            DeclarationError(
-                "the pods do not have this file.",
-                where="--requests",
-                fix="kubectl create configmap NAME --from-file=requests.jsonl=FILE, and add --requests-map NAME.",
-            )
-        )
+        fix = "kubectl create configmap NAME --from-file=requests.jsonl=FILE, and add --requests-map NAME."
+        found.wrong("the pods do not have this file.", "--requests", fix)
     if (question.token_file is not None or question.key) and options.token_secret is None:
-        found.append(
-            DeclarationError(
-                "the pods do not have the key.",
-                where="--token-secret",
-                fix="kubectl create secret generic NAME --from-file=token=FILE, and add --token-secret NAME.",
-            )
-        )
-    if found:
-        raise DeclarationError.of([one.mistakes[0] for one in found])
+        fix = "kubectl create secret generic NAME --from-file=token=FILE, and add --token-secret NAME."
+        found.wrong("the pods do not have the key.", "--token-secret", fix)
+    if found.mistakes or not image or not claim:
+        raise DeclarationError.of(found.mistakes)
     return Place(
-        image=options.image or "",
+        image=image,
         namespace=options.namespace,
-        claim=options.claim or "",
+        claim=claim,
         requests_map=options.requests_map,
         token_secret=options.token_secret,
         cores=question.workers,

@@ -23,10 +23,9 @@ from gpuyield.model.measure import SECOND_NS, Arrivals, Phase, Probe, ProbePlan,
 from gpuyield.report.answer import Answer, Next
 from gpuyield.report.screens.measure_once import announced_once, once_answer
 from gpuyield.steps.documents import write_answer
-from gpuyield.steps.measure import same_question
 from gpuyield.steps.measure_asked import Asked, read_question
 from gpuyield.steps.measure_orders import orders_of
-from gpuyield.steps.measure_question import Question
+from gpuyield.steps.measure_question import Question, same_question
 from gpuyield.steps.measure_service import first_answer, looker
 from gpuyield.steps.setting import read_declaration, wall_clock_ms
 from gpuyield.units import format_instant

@@ -43,6 +43,16 @@ def check_recorded(question: Question, found: Collected) -> None:
         found.wrong("the ledger knows services by name.", "--profile", "Write --service NAME, or name a file.")
 
 
+def check_gate(question: Question, *, gate: bool) -> None:
+    """See to it that a gate has a rate to judge by.
+
+    Raises:
+        DeclarationError: It has none.
+    """
+    if gate and question.at_least is None:
+        raise DeclarationError("--gate has nothing to judge by.", where="--gate", fix="Write --at-least R as well.")
+
+
 def check_numbers(question: Question, found: Collected) -> None:
     """Note numbers out of range."""
     if not 1 <= question.workers <= 256:

@@ -1,8 +1,9 @@
-"""The options of `gpuyield measure`, as they were written."""
+"""The options of `gpuyield measure`, as they were written, and how they are written again."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import shlex
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 from gpuyield.steps.measure_judge import JudgeOptions
@@ -55,3 +56,22 @@ class Question:
             prompt=self.judge_prompt,
             at_most=self.judge_at_most,
         )
+
+
+def same_question(question: Question) -> str:
+    """The options that were given, for the next command; a key is none of them."""
+    words: list[str] = []
+    for one in fields(question):
+        value = getattr(question, one.name)
+        if one.name == "key" or value == one.default:
+            continue
+        option = f"--{_OPTIONS.get(one.name, one.name.replace('_', '-'))}"
+        if isinstance(value, bool):
+            words.append(f"--no-{one.name}")
+        else:
+            for text in value if isinstance(value, tuple) else (value,):
+                words += [option, shlex.quote(str(text))]
+    return " ".join(words)
+
+
+_OPTIONS = {"objectives": "objective", "checks": "check"}

@@ -43,7 +43,7 @@ def new_round(asked: Asked, question: Question, plan: ProbePlan, *, shards: int,
     """The next probe for so many shards.
 
     Raises:
-        DeclarationError: The question needs a file of this machine.
+        DeclarationError: The question needs a file of this machine, or what one sender alone can do.
     """
     paths = [one.name for one in fields(question) if isinstance(getattr(question, one.name), Path)]
     strange = sorted({*paths} - {"requests", "token_file", "ca_file"})
@@ -53,10 +53,13 @@ def new_round(asked: Asked, question: Question, plan: ProbePlan, *, shards: int,
         )
         for name in strange
     ]
-    if question.profile is not None:
-        wrong.append(Mistake(what="a profile is drawn on one machine only.", where="--profile", fix=_OUT))
-    if asked.judge is not None:
-        wrong.append(Mistake(what="a model judges on one machine only.", where="--objective", fix=_OUT))
+    for option, is_there, what in (
+        ("--profile", question.profile is not None, "a profile is drawn on one machine only."),
+        ("--judge-url", asked.judge is not None, "a model judges on one machine only."),
+        ("--gpu-metrics", question.gpu_metrics is not None, "GPUs are watched from one machine only."),
+    ):
+        if is_there:
+            wrong.append(Mistake(what=what, where=option, fix=_OUT))
     if wrong:
         raise DeclarationError.of(wrong)
     arrivals = arrivals_of(asked, plan)

@@ -8,7 +8,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 
@@ -38,31 +38,21 @@ _SETTLE_MS = 3_000
 Say = Callable[[str], None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Duty:
-    """What a shard is told by its command line."""
-
-    round_file: Path
-    records: Path
-    requests: Path | None
-    token_file: Path | None
-    ca_file: Path | None
-    key: str | None
-
-
-def run_shard(duty: Duty, *, apply: bool, say: Say) -> Answer:
-    """The answer of `gpuyield measure --shard`.
+def run_shard(question: Question, round_file: Path, records: Path, *, apply: bool, say: Say) -> Answer:
+    """The answer of `gpuyield measure --shard`; of the question only files and key are its own.
 
     Raises:
         DeclarationError: The round is none, or asks what this machine cannot send.
         SourceError: The service is out of reach, another shard is missing or stopped, or it was too late.
     """
-    file = read_round(duty.round_file)
+    file = read_round(round_file)
     index = _index(file.round)
-    asked = _asked(file, duty)
-    arrivals = check_round(asked, file.round, where=str(duty.round_file))
+    asked = _asked(file, question)
+    arrivals = check_round(asked, file.round, where=str(round_file))
     if file.round.plan.rate_rps > asked.max_rps:
-        raise DeclarationError("the rate of the round is above --max-rate.", where=str(duty.round_file))
+        raise DeclarationError(
+            "the rate of the round is above --max-rate.", where=str(round_file), fix="Make the round again."
+        )
     part = part_of(arrivals, index, file.round.shards)
     document = {
         "schema": schema_name("measure-shard"),
@@ -75,7 +65,7 @@ def run_shard(duty: Duty, *, apply: bool, say: Say) -> Answer:
     told = f"Shard {index} of {file.round.shards}: {len(part)} of {len(arrivals)} requests to {asked.target.url}."
     if not apply:
         return Answer(document=document, headline=("Nothing was sent.", told))
-    folder = duty.records / file.round.name
+    folder = records / file.round.name
     meeting = Meeting(folder, index, file.round.shards)
     with _stopped_by_signals():
         meeting.come(file)
@@ -130,15 +120,11 @@ def _send(round_: Round, asked: Asked, part: Arrivals, meeting: Meeting, folder:
     write_shard(folder, shard, round_.plan, part)
 
 
-def _asked(file: RoundFile, duty: Duty) -> Asked:
-    if file.has_requests and duty.requests is None:
+def _asked(file: RoundFile, own: Question) -> Asked:
+    if file.has_requests and own.requests is None:
         raise DeclarationError("the round sends requests of a file.", where="--requests", fix="Name that file.")
-    question: Question = replace(
-        file.question,
-        requests=duty.requests,
-        token_file=duty.token_file,
-        ca_file=duty.ca_file,
-        key=duty.key,
+    question = replace(
+        file.question, requests=own.requests, token_file=own.token_file, ca_file=own.ca_file, key=own.key
     )
     return read_question(question, Declaration(services=() if file.service is None else (file.service,)))
 
