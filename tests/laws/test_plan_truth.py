@@ -49,6 +49,7 @@ def test_the_floor_names_the_job_behind_a_chain_that_no_longer_ends_in_time() ->
 
 
 @pytest.mark.slow_laws
+@pytest.mark.timeout(1_800)
 def test_the_status_is_true_on_ten_thousand_problems(capsys: pytest.CaptureFixture[str]) -> None:
     size = 10_000 if os.environ.get("GPUYIELD_LAWS", "full") == "full" else 600
 
