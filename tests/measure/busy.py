@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import TypeVar
 
-import pytest
-
 from doubles.command import Ended
+from required import missing
 
 _Found = TypeVar("_Found")
-_ATTEMPTS = 2
-_REQUIRED = os.environ.get("GPUYIELD_REQUIRE_MEASURING") == "1"
-"""Looked up before any test takes the settings of the machine out of its environment."""
 
 
 def measured_when_quiet(measure: Callable[[int], _Found], *, why_invalid: Callable[[_Found], str]) -> _Found:
@@ -22,16 +17,13 @@ def measured_when_quiet(measure: Callable[[int], _Found], *, why_invalid: Callab
     `why_invalid` says why nothing was measured, empty when it was. Where that is so again the test is skipped, and
     failed with GPUYIELD_REQUIRE_MEASURING=1, so that a stage in which nothing was measured does not look like a pass.
     """
-    why = ""
-    for attempt in range(_ATTEMPTS):
-        found = measure(attempt)
-        why = why_invalid(found)
-        if not why:
-            return found
-    said = f"this machine is too busy to measure on ({_ATTEMPTS} attempts): {why}"
-    if _REQUIRED:
-        pytest.fail(f"{said} GPUYIELD_REQUIRE_MEASURING=1.")
-    pytest.skip(said)
+    found = measure(0)
+    if why_invalid(found):
+        found = measure(1)
+    why = why_invalid(found)
+    if why:
+        missing("MEASURING", f"this machine is too busy to measure on (2 attempts): {why}")
+    return found
 
 
 def why_invalid(done: Ended) -> str:

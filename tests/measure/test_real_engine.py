@@ -24,6 +24,7 @@ from gpuyield.steps.measure_asked import read_question
 from gpuyield.steps.measure_question import Question
 from measure.busy import measured_when_quiet
 from measure.sending import prompts, send
+from required import missing
 
 pytestmark = [pytest.mark.live_measuring, pytest.mark.timeout(600)]
 
@@ -36,7 +37,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     try:
         python()
     except EngineMissing as err:
-        pytest.skip(str(err))
+        missing("ENGINE", str(err))
     with running_llama(tmp_path_factory.mktemp("llama")) as running:
         yield running
 
