@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar  # objects of the API as they are sent
+from types import MappingProxyType
+from typing import Any, Generic, TypeVar  # objects of the API as they are sent
 
 import msgspec
 
@@ -20,8 +21,10 @@ PATIENCE = Patience(connect_s=3.0, read_s=10.0, total_s=30.0, attempts=2)
 
 _PAGE = "500"
 _FRESH_STARTS = 3
-_KUEUE = "kueue.x-k8s.io"
-_Shape = TypeVar("_Shape")
+_Item = TypeVar("_Item")
+
+KUEUE = "kueue.x-k8s.io"
+"""The group of Kueue's API."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +72,7 @@ class _Spec(msgspec.Struct):
     selector: dict[str, str] | None = None
 
 
-class _Item(msgspec.Struct):
+class _Service(msgspec.Struct):
     metadata: _Meta = msgspec.field(default_factory=_Meta)
     spec: _Spec = msgspec.field(default_factory=_Spec)
 
@@ -82,13 +85,8 @@ class _ListMeta(msgspec.Struct, rename={"further": "continue"}):
     further: str = ""
 
 
-class _Services(msgspec.Struct):
+class _Page(msgspec.Struct, Generic[_Item]):
     items: list[_Item] | None = None
-    metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
-
-
-class _Queues(msgspec.Struct):
-    items: list[_Named] | None = None
     metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
 
 
@@ -101,15 +99,10 @@ class _Group(msgspec.Struct, rename={"preferred": "preferredVersion"}):
     versions: list[_Version] = msgspec.field(default_factory=list)
 
 
-class _Objects(msgspec.Struct):
-    items: list[dict[str, Any]] | None = None
-    metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
-
-
-_SERVICES = msgspec.json.Decoder(_Services)
-_QUEUES = msgspec.json.Decoder(_Queues)
+_SERVICES = msgspec.json.Decoder(_Page[_Service])
+_QUEUES = msgspec.json.Decoder(_Page[_Named])
 _GROUP = msgspec.json.Decoder(_Group)
-_OBJECTS = msgspec.json.Decoder(_Objects)
+_OBJECTS = msgspec.json.Decoder(_Page[dict[str, Any]])
 
 
 class Forbidden(SourceError):
@@ -127,26 +120,9 @@ class ApiServer:
         """All services of all namespaces.
 
         Raises:
-            SourceError: Out of reach, or not allowed (`Forbidden`).
+            SourceError: Out of reach, not allowed (`Forbidden`), or the list changes faster than it can be read.
         """
-        found: list[ServiceSeen] = []
-        further = ""
-        while True:
-            page = self._list("/api/v1/services", "services", _SERVICES, further)
-            for one in page.items or ():
-                meta, spec = one.metadata, one.spec
-                found.append(
-                    ServiceSeen(
-                        namespace=meta.namespace,
-                        name=meta.name,
-                        ports=tuple((port.name, port.port) for port in spec.ports or ()),
-                        labels=meta.labels or {},
-                        selector=spec.selector or {},
-                    )
-                )
-            further = page.metadata.further
-            if not further:
-                return found
+        return [_service(one) for one in self._all("/api/v1/services", "services", _SERVICES)]
 
     def kueue(self) -> str | None:
         """The preferred version of Kueue's API; None where it is not installed.
@@ -154,28 +130,17 @@ class ApiServer:
         Raises:
             SourceError: Out of reach, or not allowed.
         """
-        answer = self.http.get(f"/apis/{_KUEUE}")
-        if answer.status == 404:
-            return None
-        if answer.status != 200:
-            raise self.http.refuse(answer)
-        return self.http.json_of(answer, _GROUP).preferred.version
+        found = self._group(KUEUE)
+        return None if found is None else found.preferred.version
 
     def cluster_queues(self, version: str) -> tuple[str, ...]:
         """Names of Kueue's cluster queues.
 
         Raises:
-            SourceError: Out of reach, or not allowed (`Forbidden`).
+            SourceError: Out of reach, not allowed (`Forbidden`), or the list changes faster than it can be read.
         """
-        found: list[str] = []
-        further = ""
-        while True:
-            path = f"/apis/{_KUEUE}/{version}/clusterqueues"
-            page = self._list(path, f"clusterqueues.{_KUEUE}", _QUEUES, further)
-            found += [one.metadata.name for one in page.items or ()]
-            further = page.metadata.further
-            if not further:
-                return tuple(sorted(found))
+        queues = self._all(f"/apis/{KUEUE}/{version}/clusterqueues", f"clusterqueues.{KUEUE}", _QUEUES)
+        return tuple(sorted(one.metadata.name for one in queues))
 
     def versions(self, group: str) -> tuple[str, ...] | None:
         """The versions that are served of a group of the API; None where the group is not there.
@@ -183,12 +148,8 @@ class ApiServer:
         Raises:
             SourceError: Out of reach, or not allowed.
         """
-        answer = self.http.get(f"/apis/{group}")
-        if answer.status == 404:
-            return None
-        if answer.status != 200:
-            raise self.http.refuse(answer)
-        return tuple(one.version for one in self.http.json_of(answer, _GROUP).versions)
+        found = self._group(group)
+        return None if found is None else tuple(one.version for one in found.versions)
 
     def objects(self, path: str, what: str, *, query: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
         """All objects of a list as they are sent, read in pages; a kind that the cluster does not have has none.
@@ -196,8 +157,28 @@ class ApiServer:
         Raises:
             SourceError: Out of reach, not allowed (`Forbidden`), or the list changes faster than it can be read.
         """
+        return self._all(path, what, _OBJECTS, query or {}, may_lack=True)
+
+    def _group(self, group: str) -> _Group | None:
+        answer = self.http.get(f"/apis/{group}")
+        if answer.status == 404:
+            return None
+        if answer.status != 200:
+            raise self.http.refuse(answer)
+        return self.http.json_of(answer, _GROUP)
+
+    def _all(
+        self,
+        path: str,
+        what: str,
+        decoder: msgspec.json.Decoder[_Page[_Item]],
+        query: Mapping[str, str] = MappingProxyType({}),
+        *,
+        may_lack: bool = False,
+    ) -> list[_Item]:
+        """The items of a list, begun anew where it goes out of date; `may_lack`: where there is no such list, none."""
         for _ in range(_FRESH_STARTS):
-            found = self._pages(path, what, query or {})
+            found = self._pages(path, what, decoder, query, may_lack=may_lack)
             if found is not None:
                 return found
         raise SourceError(
@@ -206,27 +187,31 @@ class ApiServer:
             fix="Try again; the API server keeps the state of a list for five minutes.",
         )
 
-    def _pages(self, path: str, what: str, query: Mapping[str, str]) -> list[dict[str, Any]] | None:
-        """The objects of all pages; None where the list went out of date between two of them."""
-        found: list[dict[str, Any]] = []
+    def _pages(
+        self,
+        path: str,
+        what: str,
+        decoder: msgspec.json.Decoder[_Page[_Item]],
+        query: Mapping[str, str],
+        *,
+        may_lack: bool,
+    ) -> list[_Item] | None:
+        """The items of all pages; None where the list went out of date between two of them."""
+        found: list[_Item] = []
         further = ""
         while True:
             answer = self.http.get(path, {**query, "limit": _PAGE, **({"continue": further} if further else {})})
-            if answer.status == 404 and not further:
+            if answer.status == 404 and may_lack and not further:
                 return found
             if answer.status == 410 and further:
                 return None
-            page = self._read(answer, what, _OBJECTS)
+            page = self._read(answer, what, decoder)
             found += page.items or ()
             further = page.metadata.further
             if not further:
                 return found
 
-    def _list(self, path: str, what: str, decoder: msgspec.json.Decoder[_Shape], further: str) -> _Shape:
-        query = {"limit": _PAGE, **({"continue": further} if further else {})}
-        return self._read(self.http.get(path, query), what, decoder)
-
-    def _read(self, answer: Answer, what: str, decoder: msgspec.json.Decoder[_Shape]) -> _Shape:
+    def _read(self, answer: Answer, what: str, decoder: msgspec.json.Decoder[_Page[_Item]]) -> _Page[_Item]:
         if answer.status in (401, 403):
             raise Forbidden(
                 f"Context {self.context} may not list {what} ({answer.status}).",
@@ -273,3 +258,14 @@ def probe(server: ApiServer) -> ClusterSeen:
     except SourceError as err:
         gaps.append(Gap(reason=f"{err.mistakes[0].what} {err.mistakes[0].fix}".strip(), where="Kueue"))
     return ClusterSeen(context=server.context, services=services, kueue=kueue, gaps=tuple(gaps))
+
+
+def _service(one: _Service) -> ServiceSeen:
+    meta, spec = one.metadata, one.spec
+    return ServiceSeen(
+        namespace=meta.namespace,
+        name=meta.name,
+        ports=tuple((port.name, port.port) for port in spec.ports or ()),
+        labels=meta.labels or {},
+        selector=spec.selector or {},
+    )

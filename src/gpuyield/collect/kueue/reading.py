@@ -9,17 +9,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from gpuyield.collect.kueue.shapes import Object, text
-from gpuyield.collect.probe import ApiServer, Forbidden
+from gpuyield.collect.probe import KUEUE, ApiServer, Forbidden
 from gpuyield.errors import Mistake, SourceError
 from gpuyield.model.evidence import Gap
 
-GROUP = "kueue.x-k8s.io"
 VERSIONS = ("v1beta2", "v1beta1")
 """The versions of Kueue's API that are understood, best first."""
 
 NEEDED = ("resourceflavors", "clusterqueues", "localqueues", "workloads")
 _COST = {
-    f"cohorts.{GROUP}": "Cohorts count as if they had no parent and no quota of their own.",
+    f"cohorts.{KUEUE}": "Cohorts count as if they had no parent and no quota of their own.",
     "jobs.batch": "The annotations of jobs are not known, only those of their pods.",
     "cronjobs.batch": "Jobs that come again are not planned ahead.",
     "nodes": "How many GPUs exist is not known, only quotas.",
@@ -47,7 +46,7 @@ def serves_kueue(server: ApiServer) -> str | None:
     Raises:
         SourceError: Out of reach, not allowed, or only versions that are not understood.
     """
-    served = server.versions(GROUP)
+    served = server.versions(KUEUE)
     if served is None:
         return None
     found = next((one for one in VERSIONS if one in served), None)
@@ -69,16 +68,16 @@ def read_objects(server: ApiServer, version: str) -> Objects:
     lists: dict[str, list[Object]] = {}
     gaps: list[Gap] = []
     refused: list[str] = []
-    root = f"/apis/{GROUP}/{version}"
+    root = f"/apis/{KUEUE}/{version}"
     for plural in NEEDED:
         try:
-            lists[plural] = server.objects(f"{root}/{plural}", f"{plural}.{GROUP}")
+            lists[plural] = server.objects(f"{root}/{plural}", f"{plural}.{KUEUE}")
         except Forbidden as err:
             if "(401)" in err.mistakes[0].what:
                 raise
-            refused.append(f"{plural}.{GROUP}")
+            refused.append(f"{plural}.{KUEUE}")
     optional: tuple[tuple[str, str, str, dict[str, str]], ...] = (
-        ("cohorts", f"{root}/cohorts", f"cohorts.{GROUP}", {}),
+        ("cohorts", f"{root}/cohorts", f"cohorts.{KUEUE}", {}),
         ("jobs", "/apis/batch/v1/jobs", "jobs.batch", {}),
         ("cronjobs", "/apis/batch/v1/cronjobs", "cronjobs.batch", {}),
         ("nodes", "/api/v1/nodes", "nodes", {}),
