@@ -155,6 +155,19 @@ def test_other_loads_and_objectives_are_not_compared_and_the_reason_is_said(
     assert what in " ".join(done.err.split())
 
 
+def test_answers_that_a_judge_was_asked_about_in_other_words_are_not_compared(command: Command, tmp_path: Path) -> None:
+    first, second, same = (
+        kept(tmp_path, name, inputs("10", "12"), judge={"model": "m", "prompt_sha256": prompt})
+        for name, prompt in (("a", "1"), ("b", "2"), ("c", "1"))
+    )
+
+    refused, compared = command("measure", "--compare", first, second), command("measure", "--compare", first, same)
+
+    assert refused.code == 2
+    assert "judged their answers was asked something else" in " ".join(refused.err.split())
+    assert compared.code == 4
+
+
 def test_real_searches_of_one_server_never_prove_a_difference_and_cover_the_ratio() -> None:
     shape = _slots()
     found = []

@@ -109,9 +109,11 @@ def differences(
             found.append("other requests were sent" + (" (give both the same --seed)" if made_up else ""))
         if (ours["protocol"], ours["streams"]) != (theirs["protocol"], theirs["streams"]):
             found.append("they were asked in another protocol, or only one of them was asked to stream")
-    judges = [None if one.get("judge") is None else one["judge"].get("model") for one in (first, second)]
-    if judges[0] != judges[1]:
+    judge, other = (one.get("judge") or {} for one in (first, second))
+    if judge.get("model") != other.get("model"):
         found.append("another model judged their answers")
+    elif judge.get("prompt_sha256") != other.get("prompt_sha256"):
+        found.append("the model that judged their answers was asked something else")
     return found
 
 
