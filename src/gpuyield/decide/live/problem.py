@@ -14,11 +14,21 @@ from gpuyield.model.declaration import Teams
 from gpuyield.model.evidence import Gap
 from gpuyield.model.job import Amounts, Capacity, PlanJob, Problem, QueueQuota, ResourceQuota, Steps, amount_at
 from gpuyield.model.kueue import ClusterSnapshot, WorkState
-from gpuyield.plan.instance.quota import limits_of, steps_of
+from gpuyield.plan.instance.quota import Limit, limits_of, steps_of
 from gpuyield.units import SECOND_MS
 
 _Spans = Sequence[tuple[int, int]]
 """What is held: until when (ms from the origin), and how much."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """What one running job holds of one resource, `until_ms` from the origin."""
+
+    queue: str | None
+    resource: str
+    until_ms: int
+    amount: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,10 +94,8 @@ def _linked(jobs: Sequence[PlanJob], seen: ClusterSnapshot) -> tuple[tuple[PlanJ
 def _capacity(room: Room, jobs: Sequence[PlanJob]) -> Capacity:
     """What exists, and for as long as running work holds more, that."""
     held: dict[str, list[tuple[int, int]]] = defaultdict(list)
-    for job in jobs:
-        if job.started_ms is not None:
-            for resource, amount in job.shapes[0].demand.items():
-                held[resource].append((job.started_ms + job.shapes[0].duration_ms, amount))
+    for one in _held(jobs):
+        held[one.resource].append((one.until_ms, one.amount))
     return Capacity(
         steps={name: _at_least(room.gpus.get(name, 0), held.get(name, ())) for name in sorted({*room.gpus, *held})}
     )
@@ -96,10 +104,9 @@ def _capacity(room: Room, jobs: Sequence[PlanJob]) -> Capacity:
 def _widened(quotas: Sequence[QueueQuota], jobs: Sequence[PlanJob]) -> tuple[QueueQuota, ...]:
     """Quotas that leave room for all that their queues hold already, until it ends."""
     held: dict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
-    for job in jobs:
-        if job.started_ms is not None and job.queue is not None:
-            for resource, amount in job.shapes[0].demand.items():
-                held[job.queue, resource].append((job.started_ms + job.shapes[0].duration_ms, amount))
+    for one in _held(jobs):
+        if one.queue is not None and one.resource.startswith("gpu/"):
+            held[one.queue, one.resource].append((one.until_ms, one.amount))
     found: list[QueueQuota] = []
     for queue in quotas:
         resources = dict(queue.resources)
@@ -113,8 +120,7 @@ def _widened(quotas: Sequence[QueueQuota], jobs: Sequence[PlanJob]) -> tuple[Que
                 most = _at_least(_plain(quota.nominal) + _plain(quota.borrow), its)
                 borrow = tuple((at, amount - _plain(quota.nominal)) for at, amount in most)
                 quota = replace(quota, borrow=borrow) if len(borrow) > 1 else quota
-            if resource.startswith("gpu/"):
-                resources[resource] = quota
+            resources[resource] = quota
         found.append(replace(queue, resources=resources))
     return _lent_out(found, held)
 
@@ -136,6 +142,15 @@ def _lent_out(
         if extra:
             more.append(QueueQuota(queue=f"cohort:{cohort} held", cohort=cohort, resources=extra))
     return (*quotas, *more)
+
+
+def _held(jobs: Sequence[PlanJob]) -> list[_Held]:
+    return [
+        _Held(job.queue, resource, job.started_ms + job.shapes[0].duration_ms, amount)
+        for job in jobs
+        if job.started_ms is not None
+        for resource, amount in job.shapes[0].demand.items()
+    ]
 
 
 def _at_least(amount: int, held: _Spans) -> Steps:
@@ -161,42 +176,37 @@ def _without_clashes(problem: Problem) -> tuple[Problem, tuple[Gap, ...]]:
         "Running work holds more than the queues of its cohort lend now, so borrowing is not kept to in this plan: "
         "jobs may start later than it says."
     )
-    bare = replace(problem, quotas=tuple(replace(one, cohort=None) for one in problem.quotas))
-    eased = replace(bare, quotas=tuple(_unlent(one, problem.jobs) for one in bare.quotas))
+    held = _held(problem.jobs)
+    eased = replace(problem, quotas=tuple(_unlent(one, held) for one in problem.quotas))
     return eased, (Gap(reason=reason, where="quotas"),)
 
 
 def _breaks_a_limit(problem: Problem) -> bool:
     """Whether running work holds more than some limit at some time until all of it has ended."""
-    running = [one for one in problem.jobs if one.started_ms is not None]
-    ends = sorted({0, *(one.started_ms + one.shapes[0].duration_ms for one in running if one.started_ms is not None)})
+    held = _held(problem.jobs)
+    return any(_is_broken(limit, held) for limit in limits_of(problem.quotas, problem.capacity).values())
+
+
+def _is_broken(limit: Limit, held: Sequence[_Held]) -> bool:
+    its = [one for one in held if one.resource == limit.resource and one.queue in limit.queues]
+    changes = {0, *(one.until_ms for one in its), *(at_ms for at_ms, _ in limit.steps)}
     return any(
-        sum(
-            one.shapes[0].demand.get(limit.resource, 0)
-            for one in running
-            if one.queue in limit.queues and at_ms < (one.started_ms or 0) + one.shapes[0].duration_ms
-        )
-        > amount_at(limit.steps, at_ms)
-        for limit in limits_of(problem.quotas, problem.capacity).values()
-        for at_ms in ends
+        sum(one.amount for one in its if at_ms < one.until_ms) > amount_at(limit.steps, at_ms) for at_ms in changes
     )
 
 
-def _unlent(queue: QueueQuota, jobs: Sequence[PlanJob]) -> QueueQuota:
+def _unlent(queue: QueueQuota, held: Sequence[_Held]) -> QueueQuota:
+    """A quota without borrowing and lending, that leaves room for what its queue holds until it ends."""
     resources = {
         name: ResourceQuota(
             nominal=_at_least(
                 _plain(quota.nominal),
-                [
-                    (job.started_ms + job.shapes[0].duration_ms, job.shapes[0].demand.get(name, 0))
-                    for job in jobs
-                    if job.started_ms is not None and job.queue == queue.queue
-                ],
+                [(one.until_ms, one.amount) for one in held if one.queue == queue.queue and one.resource == name],
             )
         )
         for name, quota in queue.resources.items()
     }
-    return replace(queue, resources=resources)
+    return replace(queue, cohort=None, resources=resources)
 
 
 def _miscounts(seen: ClusterSnapshot) -> list[Gap]:
