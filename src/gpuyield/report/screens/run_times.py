@@ -38,7 +38,7 @@ def run_times_table(plan: Document) -> Table | None:
             Column("family", "family"),
             Column("basis", "known from"),
             Column("runs", "runs", Kind.COUNT),
-            Column("planned_ms", "planned", Kind.DURATION),
+            Column("planned_ms", "forecast", Kind.DURATION),
             Column("quantile", "to cover", Kind.RATIO),
             Column("coverage", "covered", Kind.RATIO),
             Column("overran", "overran by > 1/4", Kind.RATIO),
