@@ -67,17 +67,20 @@ def _job_mistakes(jobs: Sequence[PlanJob]) -> list[Mistake]:
             for name in unknown
         )
     if not found and any(job.after for job in jobs):
-        found = _cycle_mistakes(jobs) or _overtaking_mistakes(jobs)
+        number = {job.id: at for at, job in enumerate(jobs)}
+        before = [tuple(number[name] for name in job.after) for job in jobs]
+        ordered = in_order(range(len(jobs)), before)
+        found = _cycle_mistakes(jobs, before, ordered) or _overtaking_mistakes(jobs, before, ordered)
     return found
 
 
-def _overtaking_mistakes(jobs: Sequence[PlanJob]) -> list[Mistake]:
+def _overtaking_mistakes(
+    jobs: Sequence[PlanJob], before: Sequence[tuple[int, ...]], ordered: Sequence[int]
+) -> list[Mistake]:
     """Jobs that have started although one that they wait for cannot have ended: nothing can be moved to mend that."""
-    number = {job.id: at for at, job in enumerate(jobs)}
-    before = [tuple(number[name] for name in job.after) for job in jobs]
     ends = [0] * len(jobs)
     found: list[Mistake] = []
-    for at in in_order(range(len(jobs)), before):
+    for at in ordered:
         job, start = jobs[at], jobs[at].fixed_ms
         if start is None:
             start = max([job.release_ms, 0, *(ends[one] for one in before[at])])
@@ -119,16 +122,16 @@ def _figure_mistakes(job: PlanJob) -> list[tuple[str, str]]:
     return found
 
 
-def _cycle_mistakes(jobs: Sequence[PlanJob]) -> list[Mistake]:
-    number = {job.id: at for at, job in enumerate(jobs)}
-    before = [tuple(number[name] for name in job.after) for job in jobs]
-    ordered = set(in_order(range(len(jobs)), before))
-    left = [at for at in range(len(jobs)) if at not in ordered]
+def _cycle_mistakes(
+    jobs: Sequence[PlanJob], before: Sequence[tuple[int, ...]], ordered: Sequence[int]
+) -> list[Mistake]:
+    """A loop among the jobs that have no place in the order."""
+    left = set(range(len(jobs))).difference(ordered)
     if not left:
         return []
-    path = [left[0]]
+    path = [min(left)]
     while True:
-        following = next(one for one in before[path[-1]] if one not in ordered)
+        following = next(one for one in before[path[-1]] if one in left)
         if following in path:
             loop = [jobs[at].id for at in path[path.index(following) :]]
             break
