@@ -126,7 +126,8 @@ class _Maker:
             needs = self._make_best_of(known, needs)
             if known.certificate is None and is_large(self.case) and not meets_all(self.case.board, known.schedule):
                 known.certificate = unmeetable(self.case, known.schedule, self.budget)
-        known.schedule, needs = self._as_early(known.schedule, needs)
+        held = self._held(needs)
+        known.schedule, needs = self._as_early(held, known.schedule, needs)
         objective = self._objective(known, needs)
         status = self._status(known, objective)
         relaxed: list[Relaxation] = []
@@ -134,7 +135,7 @@ class _Maker:
             share = self.budget.share(ADVICE_WORK)
             relaxed = relaxations(self.case, known.schedule, known.certificate, needs, share)
             self.budget.settle(share)
-        jobs = planned_jobs(self._held(needs), known.schedule)
+        jobs = planned_jobs(held, known.schedule)
         at_once = {
             self.given.board.resources[at]: started_at_once(self.given, at) for at in self.given.board.gpu_resources()
         }
@@ -164,11 +165,12 @@ class _Maker:
             known.schedule = self.start
         if meets_all(case.board, known.schedule):
             return self._polished(known)
-        if is_large(case):
-            known.certificate = quick_proof(case, self.budget)
         if case.hard_impossible:
             known.certificate = prove(case, self.budget)
-        elif known.certificate is None:
+            return known
+        if is_large(case):
+            known.certificate = quick_proof(case, self.budget)
+        if known.certificate is None:
             found = find_plan(case, self.budget, rules=False)
             if found.schedule is not None:
                 known.schedule = found.schedule
@@ -221,11 +223,11 @@ class _Maker:
             return schedule
         return complete(self.case, {at: one for at, one in enumerate(schedule.placed) if one is not None})
 
-    def _as_early(self, schedule: Schedule, needs: list[GpuNeed]) -> tuple[Schedule, list[GpuNeed]]:
+    def _as_early(self, held: Case, schedule: Schedule, needs: list[GpuNeed]) -> tuple[Schedule, list[GpuNeed]]:
         """Nothing waits without a reason; the plan that this one starts from is left as it is."""
         if schedule is self.start or (self.chosen is not None and needs[0].needed is None):
             return schedule, needs
-        earlier = as_early_as_it_fits(self.case.board, self._held(needs).steps, schedule)
+        earlier = as_early_as_it_fits(held.board, held.steps, schedule)
         if self.chosen is not None:
             needs = [replace(needs[0], witness=self.case.runs(earlier))]
         return earlier, needs
