@@ -72,6 +72,12 @@ def test_a_job_that_waits_for_a_calendar_is_told_when_it_changes() -> None:
     assert why(make_plan(given)) == {"wide": "Starts at 21:03, when there are 8 GPUs instead of 2; it needs 4."}
 
 
+def test_a_job_that_waits_for_the_first_gpu_is_told_of_one() -> None:
+    given = replace(problem(job("one", 1, 2, deadline=9)), capacity=Capacity(steps={"gpu": ((0, 0), (3 * UNIT_MS, 1))}))
+
+    assert why(make_plan(given)) == {"one": "Starts at 21:03, when there is 1 GPU instead of 0; it needs 1."}
+
+
 def test_a_job_that_waits_for_a_calendar_behind_others_is_told_both() -> None:
     jobs = (job("long", 2, 9, deadline=9), job("wide", 2, 2, release=1, deadline=9))
     given = replace(problem(*jobs), capacity=Capacity(steps={"gpu": ((0, 2), (3 * UNIT_MS, 4))}))

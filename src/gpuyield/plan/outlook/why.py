@@ -57,11 +57,12 @@ class Starts:
         return one
 
     def _why_start(self, task: Task, one: Placement) -> str:
-        start, end = self.clock.say(one.start_ms), self.clock.say(one.end_ms)
-        if is_over(task, one):
-            ended = f"Started at {start} and by its run time over at {end}, before the plan starts"
-            return f"{ended}: if it still runs, its run time is too short."
+        start = self.clock.say(one.start_ms)
         if task.job.started_ms is not None:
+            end = self.clock.say(one.end_ms)
+            if is_over(task, one):
+                ended = f"Started at {start} and by its run time over at {end}, before the plan starts"
+                return f"{ended}: if it still runs, its run time is too short."
             return f"Running since {start}, until {end} by its run time; it is not moved."
         if task.fixed_ms is not None:
             return f"Pinned to {start}; it is not moved."
@@ -96,8 +97,9 @@ class Starts:
         return amount_at(self.case.steps[resource], at_ms)
 
     def _risen(self, resource: int, at_ms: int) -> str:
-        there = _wanted([(self.case.board.resources[resource], self._exists(resource, at_ms))])
-        return f"there are {there} instead of {self._exists(resource, at_ms - 1)}"
+        amount = self._exists(resource, at_ms)
+        there = _wanted([(self.case.board.resources[resource], amount)])
+        return f"there {'is' if amount == 1 else 'are'} {there} instead of {self._exists(resource, at_ms - 1)}"
 
     def why_given_up(self, at: int, statuses: Mapping[str, JobStatus]) -> str:
         """Why a job does not run in the plan."""
