@@ -83,7 +83,16 @@ _OUTPUT_LENGTHS = (
     ("sglang:generation_tokens_histogram", 1.0),
     ("tgi_request_generated_tokens", 1.0),
 )
-_PREFIXES = ("vllm:", "sglang:", "tgi_", "nv_", "trtllm:", "llamacpp:")
+ENGINES = {
+    "vllm:": "vllm",
+    "sglang:": "sglang",
+    "tgi_": "tgi",
+    "nv_inference_": "triton",
+    "trtllm:": "trtllm",
+    "llamacpp:": "llamacpp",
+}
+"""Names of engines, by what only their metrics begin with."""
+_PREFIXES = (*ENGINES, "nv_")
 _STARTED = "process_start_time_seconds"
 _TRITON_GPU = "nv_gpu_utilization"
 

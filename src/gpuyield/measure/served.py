@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any  # JSON values
 
+from gpuyield.measure.engines import ENGINES
 from gpuyield.model.exposition import samples_of
 
-_ENGINES = (("vllm:", "vllm"), ("sglang:", "sglang"), ("tgi_", "tgi"), ("nv_inference_", "triton"))
 _INFO = re.compile(r"_info$")
 _NO_SETTINGS = ("python_", "process_", "target_", "vllm:lora_requests_")
 """Info metrics of something else, or of what runs just now."""
@@ -45,7 +45,7 @@ def read_served(*, models: bytes | None, version: bytes | None, metrics: str | N
     """What `/v1/models`, `/version` and `/metrics` say, each None when it did not answer."""
     samples = samples_of(metrics or "")
     names = {name for name, _, _ in samples}
-    engine = next((engine for prefix, engine in _ENGINES if any(one.startswith(prefix) for one in names)), None)
+    engine = next((engine for prefix, engine in ENGINES.items() if any(one.startswith(prefix) for one in names)), None)
     settings: dict[str, str] = {}
     for name, labels, _ in samples:
         if _INFO.search(name) and not name.startswith(_NO_SETTINGS):
