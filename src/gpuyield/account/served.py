@@ -15,6 +15,9 @@ from gpuyield.units import HOUR_MS, MINUTE_MS, Window
 
 BIN_MS = 5 * MINUTE_MS
 REQUESTS = "requests"
+HISTOGRAMS = (Metric.TTFT, Metric.TPOT, Metric.E2E)
+"""Latencies that servers count by edges; the ledger has the kind under the same name."""
+
 _FEWEST_MS = MINUTE_MS
 """Five minutes of which samples cover less say nothing of their rate."""
 
@@ -56,7 +59,7 @@ def kept_of(objective: Objective, rows: Sequence[ServingRow], window: Window) ->
 
     A limit between two edges is kept by at least those of the lower edge and at most those of the upper one.
     """
-    if objective.metric not in (Metric.TTFT, Metric.TPOT, Metric.E2E) or objective.at_most_us is None:
+    if objective.metric not in HISTOGRAMS or objective.at_most_us is None:
         return ObjectiveKept(objective=objective, whole=None)
     by_hour: dict[int, list[ServingRow]] = defaultdict(list)
     for row in rows:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any  # rows of a SQL engine have no narrower type
 
@@ -43,16 +44,18 @@ def remember_configs(declared: Declaration, ledger: Ledger, *, now_ms: int) -> N
         ledger.update_day(CONFIGS, day_name(now_ms), partial(_united, row))
 
 
-def digest_now(ledger: Ledger, capacity: ServiceCapacity) -> str | None:
-    """The settings' digest that a service told last, if it was after its measurement; None: not known."""
-    days = [day for day in ledger.days(CONFIGS) if day >= day_name(capacity.started_ms)]
-    rows = ledger.read(CONFIGS, days=days)
-    told = [
-        (int(at_ms), str(digest))
-        for name, at_ms, digest in zip(*(rows[name].tolist() for name in ("service", "ts_ms", "digest")), strict=True)
-        if name == capacity.service and at_ms > capacity.started_ms
-    ]
-    return max(told)[1] if told else None
+def digests_now(ledger: Ledger, capacities: Mapping[str, ServiceCapacity]) -> dict[str, str]:
+    """The settings' digest that each service told last, if it was after its measurement; others are not known."""
+    if not capacities:
+        return {}
+    first = day_name(min(one.started_ms for one in capacities.values()))
+    rows = ledger.read(CONFIGS, days=[day for day in ledger.days(CONFIGS) if day >= first])
+    told = zip(*(rows[name].tolist() for name in ("ts_ms", "digest", "service")), strict=True)
+    return {
+        name: digest
+        for at_ms, digest, name in sorted(told)
+        if name in capacities and at_ms > capacities[name].started_ms
+    }
 
 
 def _united(row: dict[str, str | int], old: dict[str, npt.NDArray[Any]]) -> Columns:

@@ -28,7 +28,7 @@ from gpuyield.steps.documents import keep
 from gpuyield.steps.evidence import Evidence, gather_chosen
 from gpuyield.steps.observed import NOTHING_OBSERVED, OBSERVED_MS, observed_rows
 from gpuyield.steps.plan import deadline, read_named_problem
-from gpuyield.steps.services import services_of
+from gpuyield.steps.services import Watched
 from gpuyield.steps.setting import chosen_window, read_declaration, read_setting, was_collected
 from gpuyield.units import DAY_MS, Window, parse_duration, parse_zone
 
@@ -74,7 +74,7 @@ def decide_answer(
         tell("accounting")
         evidence = gather_chosen(setting, chosen_window(setting, window=window, begin=begin, end=end))
         tell("deciding")
-        found = decided(evidence, asked)
+        found = decided(evidence, asked, Watched(evidence))
     notes = keep("decide", found.document, found.inputs, ledger_root=ledger_root, out=out)
     return answer_of(
         found.document,
@@ -85,9 +85,9 @@ def decide_answer(
     )
 
 
-def decided(evidence: Evidence, asked: Asked) -> Decided:
-    """The decision on this evidence."""
-    return _decided(decide_inputs(evidence, asked))
+def decided(evidence: Evidence, asked: Asked, watched: Watched) -> Decided:
+    """The decision on this evidence, and what it tells of services."""
+    return _decided(decide_inputs(evidence, asked, watched))
 
 
 def decided_on_files(declared: Declaration, asked: Asked, jobs: Path) -> Decided:
@@ -116,7 +116,7 @@ def _decided(inputs: DecideInputs) -> Decided:
     return Decided(decision=decision, document=decision_document(decision), inputs=decision_inputs(decision))
 
 
-def decide_inputs(evidence: Evidence, asked: Asked) -> DecideInputs:
+def decide_inputs(evidence: Evidence, asked: Asked, watched: Watched) -> DecideInputs:
     """All that the decision rests on."""
     declared, now_ms = evidence.setting.declaration, evidence.window.to_ms
     account = accounted(evidence)
@@ -124,7 +124,7 @@ def decide_inputs(evidence: Evidence, asked: Asked) -> DecideInputs:
     observed = NOTHING_OBSERVED
     if work.problem is None:
         observed = observed_rows(evidence, should_stop=deadline(_TIME_LIMIT))
-    held = services(evidence)
+    held = services(evidence, watched)
     flavors = {*evidence.accounting.cells.flavors, *(one.flavor for one in evidence.book.prices)}
     recent = Window(max(evidence.window.from_ms, now_ms - OBSERVED_MS), now_ms)
     return DecideInputs(
@@ -161,7 +161,7 @@ def reclaimable(evidence: Evidence, holders: tuple[Holder, ...]) -> dict[str, in
     return dict(found)
 
 
-def services(evidence: Evidence) -> tuple[ServiceHolding, ...]:
+def services(evidence: Evidence, watched: Watched) -> tuple[ServiceHolding, ...]:
     """Declared services and the GPUs they hold now; other work that is no batch job under its own name.
 
     A service is measured when its certified rate, its demand and its replicas are known at the end of the window, and
@@ -170,8 +170,7 @@ def services(evidence: Evidence) -> tuple[ServiceHolding, ...]:
     now_ms = last_seen_ms(evidence)
     declared = {one.name: one for one in evidence.setting.declaration.services}
     spares = {
-        one.name: to_spare(one, declared[one.name].spare_replicas)
-        for one in services_of(evidence, now_ms=evidence.window.to_ms).services
+        one.name: to_spare(one, declared[one.name].spare_replicas) for one in watched.at(evidence.window.to_ms).services
     }
     gpus: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     for holding in _service_holdings(evidence):

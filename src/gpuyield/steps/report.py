@@ -31,7 +31,7 @@ from gpuyield.steps.documents import keep, write
 from gpuyield.steps.evidence import Evidence, gather_chosen
 from gpuyield.steps.observed import jobs_on_time
 from gpuyield.steps.queue import queued
-from gpuyield.steps.services import measured_documents, services_of
+from gpuyield.steps.services import Watched, measured_documents
 from gpuyield.steps.setting import (
     Setting,
     chosen_window,
@@ -90,9 +90,10 @@ def report_answer(
 def build(evidence: Evidence, asked: Asked, *, decision_path: Path | None = None) -> Built:
     """All facts of a window."""
     setting = evidence.setting
-    decision = decided(evidence, asked)
+    watched = Watched(evidence)
+    decision = decided(evidence, asked, watched)
     cost = costed(evidence, by=("team",))
-    services = services_of(evidence, now_ms=wall_clock_ms())
+    services = watched.at(wall_clock_ms())
     certificate = decision.document.get("certificate")
     return Built(
         facts=Facts(

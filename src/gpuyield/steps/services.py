@@ -10,7 +10,7 @@ from typing import Any  # Documents are JSON.
 
 from gpuyield.account import summarise
 from gpuyield.account.jobs import is_batch
-from gpuyield.account.served import ServingRow, demand_of, headroom, kept_of
+from gpuyield.account.served import HISTOGRAMS, REQUESTS, ServingRow, demand_of, headroom, kept_of
 from gpuyield.errors import DeclarationError
 from gpuyield.ledger import Ledger
 from gpuyield.ledger.tables import SERVING
@@ -24,7 +24,7 @@ from gpuyield.report.answer import Answer
 from gpuyield.report.screens.services import services_answer as answer_of
 from gpuyield.report.sentences import listed
 from gpuyield.steps.capacity import newest, read_capacity
-from gpuyield.steps.configs import digest_now
+from gpuyield.steps.configs import digests_now
 from gpuyield.steps.declared_work import last_seen_ms
 from gpuyield.steps.documents import read_json
 from gpuyield.steps.evidence import Evidence, gather_chosen
@@ -37,47 +37,57 @@ def services_answer(*, file: Path, ledger_root: Path, window: str | None, begin:
     """The answer of `gpuyield services`."""
     setting = read_setting(file, ledger_root)
     evidence = gather_chosen(setting, chosen_window(setting, window=window, begin=begin, end=end))
-    return answer_of(services_of(evidence, now_ms=wall_clock_ms()), zone=setting.zone)
+    return answer_of(Watched(evidence).at(wall_clock_ms()), zone=setting.zone)
 
 
-def services_of(evidence: Evidence, *, now_ms: int) -> Services:
-    """The state of every declared service; `now_ms` is when measurements must not have expired."""
-    declared = evidence.setting.declaration.services
-    capacities = newest(read_capacity(evidence.setting.ledger))
-    rows = serving_rows(evidence, declared)
-    replicas, busy = _replicas(evidence), _busy(evidence)
-    told = {name: digest_now(evidence.setting.ledger, one) for name, one in capacities.items()}
-    digests = {name: digest for name, digest in told.items() if digest is not None}
-    states = []
-    for service in declared:
-        own = rows.get(service.name, [])
-        demand = demand_of(own, evidence.window)
-        capacity = capacities.get(service.name)
+class Watched:
+    """Every declared service as the ledger tells of it, read once; `at` holds its measurement against a moment."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        ledger, declared = evidence.setting.ledger, evidence.setting.declaration.services
+        metrics = {one.metric for service in declared for one in service.objectives}
+        self._evidence = evidence
+        self._declared = declared
+        self._capacities = newest(read_capacity(ledger))
+        self._digests = digests_now(ledger, self._capacities)
+        self._replicas, self._busy = _replicas(evidence), _busy(evidence)
+        rows = serving_rows(evidence, declared, (REQUESTS, *(one for one in HISTOGRAMS if one in metrics)))
+        self._demand = {one.name: demand_of(rows.get(one.name, ()), evidence.window) for one in declared}
+        self._kept = {
+            service.name: tuple(kept_of(one, rows.get(service.name, ()), evidence.window) for one in service.objectives)
+            for service in declared
+        }
+
+    def at(self, now_ms: int) -> Services:
+        """The state of all of them; `now_ms` is when measurements must not have expired."""
+        states = [self._state(one, now_ms) for one in self._declared]
+        gaps = _gaps(self._evidence, states, self._digests)
+        return Services(window=self._evidence.window, now_ms=now_ms, services=tuple(states), gaps=gaps)
+
+    def _state(self, service: Service, now_ms: int) -> ServiceState:
+        name = service.name
+        capacity, demand, replicas = self._capacities.get(name), self._demand[name], self._replicas.get(name)
         room, reason = headroom(
             capacity,
             demand,
             again=_measuring(service),
-            replicas=replicas.get(service.name),
+            replicas=replicas,
             objectives=objectives_text(service),
             now_ms=now_ms,
-            digest=digests.get(service.name),
+            digest=self._digests.get(name),
         )
-        states.append(
-            ServiceState(
-                name=service.name,
-                team=service.team,
-                objectives=tuple(kept_of(one, own, evidence.window) for one in service.objectives),
-                demand=demand,
-                capacity=capacity,
-                is_expired=capacity is not None and capacity.is_expired(now_ms),
-                replicas=replicas.get(service.name),
-                gpu_busy=busy.get(service.name),
-                headroom_rps=room,
-                reason=reason,
-            )
+        return ServiceState(
+            name=name,
+            team=service.team,
+            objectives=self._kept[name],
+            demand=demand,
+            capacity=capacity,
+            is_expired=capacity is not None and capacity.is_expired(now_ms),
+            replicas=replicas,
+            gpu_busy=self._busy.get(name),
+            headroom_rps=room,
+            reason=reason,
         )
-    gaps = _gaps(evidence, states, digests)
-    return Services(window=evidence.window, now_ms=now_ms, services=tuple(states), gaps=gaps)
 
 
 def measured_documents(ledger: Ledger, found: Services) -> tuple[dict[str, Any], ...]:
@@ -100,12 +110,13 @@ def _measuring(service: Service) -> str:
     return f"gpuyield measure --service {service.name}{url} --apply"
 
 
-def serving_rows(evidence: Evidence, declared: Sequence[Service]) -> Mapping[str, list[ServingRow]]:
-    """What was counted by the pods of each service."""
-    ledger = evidence.setting.ledger
-    days = [day for day in ledger.days(SERVING) if day in set(evidence.window.days())]
+def serving_rows(
+    evidence: Evidence, declared: Sequence[Service], kinds: Sequence[str] = ()
+) -> Mapping[str, list[ServingRow]]:
+    """What was counted by the pods of each service; of these kinds only, where any are named."""
+    where = " or ".join(f"kind = '{kind}'" for kind in kinds) or "true"
     found: dict[str, list[ServingRow]] = defaultdict(list)
-    read = ledger.read(SERVING, days=days)
+    read = evidence.setting.ledger.read(SERVING, days=evidence.window.days(), where=where)
     names: dict[tuple[str, str], str | None] = {}
     columns = ("namespace", "pod", "kind", "edge_s", "from_ms", "span_ms", "value")
     for namespace, pod, kind, edge_s, from_ms, span_ms, value in zip(
