@@ -7,7 +7,9 @@ from pathlib import Path
 from doubles.kueue_objects import job, seen, workload
 from gpuyield.collect.kueue.finished import finished_work, read_finished, write_finished
 from gpuyield.ledger import Ledger
-from gpuyield.steps.live import past_runs
+from gpuyield.plan.online.durations import PastRun, learn
+from gpuyield.steps.live import LiveHistory, past_runs
+from gpuyield.steps.run_history import RunHistory
 
 ENDED = "2026-11-30T23:50:00Z"
 
@@ -37,6 +39,16 @@ def test_a_run_that_is_remembered_and_still_there_counts_once() -> None:
     runs = past_runs((*found, *found))
 
     assert [(one.family, one.run_ms) for one in runs] == [("a", 20 * 60_000)]
+
+
+def test_enough_runs_in_the_ledger_count_before_too_few_workloads() -> None:
+    of_a, of_b = [PastRun(family="a", run_ms=100)] * 9, [PastRun(family="b", run_ms=700)] * 9
+    ledger = RunHistory(lambda: learn(of_a))
+
+    history = LiveHistory(learn([*of_b, PastRun(family="a", run_ms=900), PastRun(family="c", run_ms=1)]), ledger)
+
+    assert [known.planned_ms for name in "abc" if (known := history(name))] == [100, 700, 700]
+    assert history("d") is None
 
 
 def test_an_empty_ledger_remembers_nothing(tmp_path: Path) -> None:

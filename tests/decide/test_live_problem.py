@@ -20,8 +20,11 @@ from doubles.kueue_objects import (
     seen,
     workload,
 )
-from gpuyield.decide.live.problem import LiveProblem
+from gpuyield.decide.live.jobs import LiveTerms
+from gpuyield.decide.live.problem import LiveProblem, live_problem
 from gpuyield.decide.live.waiting import Waiting, waiting_now
+from gpuyield.model.declaration import BatchFamily, Declaration, Selector
+from gpuyield.model.duration import DurationBasis, FamilyDuration
 from gpuyield.model.kueue import WorkState
 from gpuyield.model.queue import Cause
 from gpuyield.plan import make_plan
@@ -117,6 +120,31 @@ def test_kueues_maximum_run_time_is_a_length_of_last_resort() -> None:
     live = cluster([workload("b", 2, maximumExecutionTimeSeconds=3600)], [job("b")])
 
     assert [one.shapes[0].duration_ms for one in live.problem.jobs] == [HOUR_MS]
+
+
+def test_runs_of_what_makes_a_job_count_before_those_of_all_jobs_under_its_name() -> None:
+    found = seen(
+        resourceflavors=[H100],
+        clusterqueues=[queue("batch", {"h100": {"nominalQuota": 4}})],
+        localqueues=[local_queue("main", "batch")],
+        nodes=[node("n0", 4, gpu="h100")],
+        workloads=[workload("b", 2)],
+        jobs=[job("b")],
+    )
+    history = {
+        "evals": ran("evals", DurationBasis.ALL, 3 * HOUR_MS),
+        "b": ran("b", DurationBasis.FAMILY, 2 * HOUR_MS),
+    }
+    family = BatchFamily(name="evals", selector=Selector(namespace="evals"))
+    terms = LiveTerms(declaration=Declaration(batch=(family,)), history=history.get, stem=lambda name: name)
+
+    live = live_problem(found, terms)
+
+    assert [one.shapes[0].duration_ms for one in live.problem.jobs] == [2 * HOUR_MS]
+
+
+def ran(family: str, basis: DurationBasis, planned_ms: int) -> FamilyDuration:
+    return FamilyDuration(family=family, basis=basis, runs=9, quantile=0.7, planned_ms=planned_ms)
 
 
 def test_malformed_annotations_are_told_one_by_one_and_the_others_count() -> None:

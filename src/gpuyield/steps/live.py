@@ -17,7 +17,7 @@ from gpuyield.decide.live.problem import LiveProblem, live_problem
 from gpuyield.errors import DeclarationError, SourceError
 from gpuyield.ledger import Ledger
 from gpuyield.model.declaration import Declaration
-from gpuyield.model.duration import FamilyDuration
+from gpuyield.model.duration import DurationBasis, FamilyDuration
 from gpuyield.model.evidence import Gap
 from gpuyield.model.kueue import ClusterSnapshot
 from gpuyield.plan.online.durations import Durations, PastRun, learn
@@ -69,20 +69,28 @@ def live_cluster(*, file: Path, ledger_root: Path) -> LiveCluster | None:
     return LiveCluster(declaration=declared, live=live_problem(seen, terms), history=history)
 
 
-class _History:
-    """How long a family ran: by the Workloads that ended, else by the pods that the ledger shows."""
+class LiveHistory:
+    """How long a family ran: by the Workloads that ended, else by the pods that the ledger shows.
+
+    Where neither knows enough runs of the family, what all runs of the one that knows any say.
+    """
 
     def __init__(self, ended: Durations, ledger: RunHistory) -> None:
         self._ended = ended
         self._ledger = ledger
 
     def __call__(self, family: str) -> FamilyDuration | None:
-        return self._ended.of(family) or self._ledger(family)
+        """How long a run of the family takes; None where none has ended."""
+        ended = self._ended.of(family)
+        if ended is not None and ended.basis is DurationBasis.FAMILY:
+            return ended
+        ledger = self._ledger(family)
+        return ledger if ended is None or (ledger is not None and ledger.basis is DurationBasis.FAMILY) else ended
 
 
-def _history(seen: ClusterSnapshot, file: Path, ledger_root: Path) -> _History:
+def _history(seen: ClusterSnapshot, file: Path, ledger_root: Path) -> LiveHistory:
     remembered = read_finished(Ledger(ledger_root)) if ledger_root.is_dir() else ()
-    return _History(learn(past_runs((*remembered, *finished_work(seen)))), RunHistory.in_ledger(file, ledger_root))
+    return LiveHistory(learn(past_runs((*remembered, *finished_work(seen)))), RunHistory.in_ledger(file, ledger_root))
 
 
 def past_runs(finished: Iterable[Finished]) -> list[PastRun]:

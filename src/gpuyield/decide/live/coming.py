@@ -48,8 +48,7 @@ def _coming(
     if read:
         # What is told of the first holds for all.
         its = read[0]
-        told = [each for each in its.gaps if its.job is not None or not each.reason.startswith("Not planned")]
-        gaps += [Gap(reason=each.reason, where=each.where.replace(its.work.id, where, 1)) for each in told]
+        gaps += [Gap(reason=each.reason, where=each.where.replace(its.work.id, where, 1)) for each in its.gaps]
         if its.job is None:
             gaps.append(Gap(reason=f"Its coming runs are not planned: {its.why}.", where=where))
     return [each.job for each in read if each.job is not None], gaps

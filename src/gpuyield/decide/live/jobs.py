@@ -11,7 +11,7 @@ from gpuyield.declare.deadlines import deadline_ms
 from gpuyield.declare.selectors import declared_for
 from gpuyield.errors import DeclarationError
 from gpuyield.model.declaration import BatchFamily, Declaration
-from gpuyield.model.duration import FamilyDuration
+from gpuyield.model.duration import DurationBasis, FamilyDuration
 from gpuyield.model.evidence import Gap
 from gpuyield.model.job import PlanJob, Shape
 from gpuyield.model.kueue import ClusterQueue, ClusterSnapshot, Flavor, Work, WorkState, keeps_away
@@ -31,7 +31,10 @@ class LiveTerms:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadWork:
-    """A Workload with its promise, and the job that it is in a plan (None: no plan holds it, `why` says for what)."""
+    """A Workload with its promise, and the job that it is in a plan (None: no plan holds it, `why` says for what).
+
+    `gaps` are what else is not known of it.
+    """
 
     work: Work
     promise: JobPromise
@@ -112,7 +115,8 @@ class JobReader:
         queue = self._queues.get(work.cluster_queue or "")
         if not why and queue is not None:
             flavors, why = self._eligible(work, queue)
-        family, known = self._family(work), self._known(work)
+        family = self._family(work)
+        known = self._known(work, family)
         lengths = {flavor: self._length(flavor, promise, family, known, work) for flavor in flavors}
         shapes = tuple(
             Shape(flavor=flavor, demand=dict.fromkeys(self._room.resources(flavor), work.gpus), duration_ms=length)
@@ -121,7 +125,6 @@ class JobReader:
         )
         if not why and not shapes:
             why = UNKNOWN_LENGTH
-            gaps.append(Gap(reason=f"Not planned: {why}.", where=work.id))
         if why:
             return ReadWork(work=work, promise=promise, job=None, why=why, flavors=flavors, gaps=tuple(gaps))
         start_ms = max(work.created_ms, promise.earliest_start_ms or 0)
@@ -152,7 +155,8 @@ class JobReader:
         # One that only holds quota has not begun: all of its run is ahead.
         began_ms = work.admitted_ms or self._origin_ms
         began = min(began_ms - self._origin_ms, 0)
-        family, known = self._family(work), self._known(work)
+        family = self._family(work)
+        known = self._known(work, family)
         lengths = [self._length(flavor, promise, family, known, work) for flavor in work.held]
         length = max((one for one in lengths if one is not None), default=None)
         if work.state is WorkState.RESERVED:
@@ -238,11 +242,14 @@ class JobReader:
             self._terms.declaration.batch, namespace=work.namespace, labels=work.labels, queue=work.queue
         )
 
-    def _known(self, work: Work) -> FamilyDuration | None:
-        """How long its like ran: its declared family, what makes it again and again, else jobs named alike."""
-        family = self._family(work)
+    def _known(self, work: Work, family: BatchFamily | None) -> FamilyDuration | None:
+        """How long its like ran: its declared family, what makes it again and again, else jobs named alike.
+
+        The first of them counts that has enough runs of its own; where none has, what is known of all jobs.
+        """
         names = (family.name if family else "", work.owner, self._terms.stem(work.name))
-        return next((known for name in names if name and (known := self._terms.history(name)) is not None), None)
+        found = [known for name in names if name and (known := self._terms.history(name)) is not None]
+        return min(found, key=lambda known: known.basis is not DurationBasis.FAMILY, default=None)
 
     def _length(
         self,

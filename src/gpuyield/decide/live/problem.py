@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from gpuyield.decide.live.coming import coming_jobs
-from gpuyield.decide.live.jobs import JobReader, LiveTerms, ReadWork
+from gpuyield.decide.live.jobs import UNKNOWN_LENGTH, JobReader, LiveTerms, ReadWork
 from gpuyield.decide.live.quotas import quotas_of
 from gpuyield.decide.live.room import Room, room_of
 from gpuyield.model.declaration import Teams
@@ -71,11 +71,15 @@ def live_problem(seen: ClusterSnapshot, terms: LiveTerms) -> LiveProblem:
         nodes=room.groups,
     )
     mended, unkept = _without_clashes(problem)
-    told = (gap for one in work for gap in one.gaps)
+    told = (gap for one in work for gap in (*one.gaps, *_of_unknown_length(one)))
     gaps = (*seen.gaps, *room.gaps, *quotas.gaps, *_miscounts(seen), *later, *unkept, *links, *told)
     return LiveProblem(
         seen=seen, problem=mended, quotas=quotas.queues, work=work, room=room, teams=terms.declaration.teams, gaps=gaps
     )
+
+
+def _of_unknown_length(one: ReadWork) -> tuple[Gap, ...]:
+    return (Gap(reason=f"Not planned: {one.why}.", where=one.work.id),) if one.why == UNKNOWN_LENGTH else ()
 
 
 def _linked(jobs: Sequence[PlanJob], seen: ClusterSnapshot) -> tuple[tuple[PlanJob, ...], list[Gap]]:
