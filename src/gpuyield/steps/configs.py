@@ -24,6 +24,7 @@ def remember_configs(declared: Declaration, ledger: Ledger, *, now_ms: int) -> N
     Raises:
         SourceError: No room, no rights, or a damaged ledger.
     """
+    told: dict[tuple[str, str], dict[str, str | int]] = {}
     for service in declared.services:
         if service.endpoint is None:
             continue
@@ -35,13 +36,14 @@ def remember_configs(declared: Declaration, ledger: Ledger, *, now_ms: int) -> N
         if served.engine is None or not served.models:
             # Without a key some servers tell a part only: that would look like a change.
             continue
-        row: dict[str, str | int] = {
+        told[service.name, served.digest] = {
             "service": service.name,
             "digest": served.digest,
             "ts_ms": now_ms,
             "engine": served.engine,
         }
-        ledger.update_day(CONFIGS, day_name(now_ms), partial(_united, row))
+    if told:
+        ledger.update_day(CONFIGS, day_name(now_ms), partial(_united, told))
 
 
 def digests_now(ledger: Ledger, capacities: Mapping[str, ServiceCapacity]) -> dict[str, str]:
@@ -58,11 +60,8 @@ def digests_now(ledger: Ledger, capacities: Mapping[str, ServiceCapacity]) -> di
     }
 
 
-def _united(row: dict[str, str | int], old: dict[str, npt.NDArray[Any]]) -> Columns:
+def _united(told: Mapping[tuple[str, str], Mapping[str, str | int]], old: dict[str, npt.NDArray[Any]]) -> Columns:
     """One row for each service and digest of a day: the last time that it was told."""
-    kept = [
-        at
-        for at in range(len(old["service"]))
-        if (old["service"][at], old["digest"][at]) != (row["service"], row["digest"])
-    ]
-    return {name: [*(old[name][at] for at in kept), row[name]] for name in CONFIGS.columns}
+    pairs = zip(old["service"], old["digest"], strict=True)
+    kept = [at for at, pair in enumerate(pairs) if pair not in told]
+    return {name: [*(old[name][at] for at in kept), *(row[name] for row in told.values())] for name in CONFIGS.columns}
