@@ -47,15 +47,15 @@ def collect(
         found = collect_sources(
             declared, folder=file.parent, ledger=ledger, window=span, now_ms=now, refresh=refresh, tell=tell
         )
-        prices: list[Gap] = []
+        gaps: list[Gap] = []
         if declared.sources.opencost is not None:
-            prices = _prices(declared, folder=file.parent, ledger=ledger, window=span, now_ms=now, refresh=refresh)
-        prices += remember_finished(declared, ledger)
+            gaps = _prices(declared, folder=file.parent, ledger=ledger, window=span, now_ms=now, refresh=refresh)
+        gaps += remember_finished(declared, ledger)
         outcomes = import_declared(declared, folder=file.parent, ledger=ledger, now_ms=now)
         remember_configs(declared, ledger, now_ms=now)
     return collect_answer(
         found,
-        price_gaps=tuple(prices),
+        gaps=tuple(gaps),
         opencost=declared.sources.opencost is not None,
         outcomes=OutcomeFiles(files=len(outcomes), outcomes=sum(one.new_outcomes for one in outcomes)),
         root=str(ledger_root),

@@ -67,14 +67,14 @@ class Collected(Protocol):
 def collect_answer(
     found: Collected,
     *,
-    price_gaps: tuple[Gap, ...],
+    gaps: tuple[Gap, ...],
     opencost: bool,
     outcomes: OutcomeFiles,
     root: str,
     zone: ZoneInfo,
 ) -> Answer:
-    """What each source gave."""
-    gaps = (*found.gaps, *price_gaps)
+    """What each source gave; `gaps` are those of other sources than the one of metrics."""
+    gaps = (*found.gaps, *gaps)
     product = f"{found.product} {found.version}".strip()
     days = f"{count(len(found.days_read), 'day')} read"
     if found.days_known:
