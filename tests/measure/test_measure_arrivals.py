@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from gpuyield.errors import DeclarationError
 from gpuyield.ledger.parquet import read_parquet
 from gpuyield.measure.arrivals import Constant, Gamma, Poisson, Process, Schedule
-from gpuyield.measure.representative import dispersion_of, distance, sent_profile
+from gpuyield.measure.representative import Profile, dispersion_of, distance, lengths_of
 from gpuyield.measure.traces import Replay, Trace, read_trace, replay, trace_of
-from gpuyield.model.measure import SECOND_NS, Phase, ProbePlan
+from gpuyield.model.measure import NANOS, SECOND_NS, Phase, ProbePlan
 
 
 def plan(rate_rps: float, *, seconds: int = 100, seed: int = 1) -> ProbePlan:
@@ -144,15 +144,22 @@ def test_a_trace_in_a_search_keeps_its_bursts_at_any_rate() -> None:
     assert gaps.std() / gaps.mean() == pytest.approx(2.0, abs=0.1)
 
 
+def profile_of(scheduled_ns: NANOS, prompt_tokens: NANOS, output_tokens: NANOS) -> Profile:
+    """Of requests at these times with these lengths."""
+    return Profile(
+        prompt=lengths_of(prompt_tokens), output=lengths_of(output_tokens), dispersion=dispersion_of(scheduled_ns)
+    )
+
+
 def test_a_load_like_the_recorded_one_is_near_and_another_one_is_said_to_be_far() -> None:
     rng = np.random.default_rng(4)
     lengths = rng.integers(10, 1_000, 3_000)
     even = Schedule(process=Poisson(), requests=1).arrivals(plan(30)).scheduled_ns
     bursty = Schedule(process=Gamma(cv=3.0), requests=1).arrivals(plan(30)).scheduled_ns
-    recorded = sent_profile(even, lengths, lengths)
+    recorded = profile_of(even, lengths, lengths)
 
-    near = distance(sent_profile(even, lengths[::2], lengths[1::2]), recorded)
-    far = distance(sent_profile(bursty, lengths // 4, lengths), recorded)
+    near = distance(profile_of(even, lengths[::2], lengths[1::2]), recorded)
+    far = distance(profile_of(bursty, lengths // 4, lengths), recorded)
 
     assert near.far == ()
     assert near.prompt is not None

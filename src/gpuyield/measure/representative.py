@@ -120,17 +120,6 @@ def dispersion_of(scheduled_ns: NANOS) -> float | None:
     return float(counts.var(ddof=1) / counts.mean())
 
 
-def sent_profile(scheduled_ns: NANOS, prompt_tokens: NANOS, output_tokens: NANOS) -> Profile:
-    """The profile of what a probe sent."""
-    span_ns = int(scheduled_ns[-1] - scheduled_ns[0]) if len(scheduled_ns) > 1 else 0
-    return Profile(
-        peak_rps=(len(scheduled_ns) - 1) * SECOND_NS / span_ns if span_ns else None,
-        prompt=lengths_of(prompt_tokens),
-        output=lengths_of(output_tokens),
-        dispersion=dispersion_of(scheduled_ns),
-    )
-
-
 def distance(sent: Profile, recorded: Profile) -> Distance:
     """How far what was sent is from what was recorded."""
     prompt, output = _apart(sent.prompt, recorded.prompt), _apart(sent.output, recorded.output)

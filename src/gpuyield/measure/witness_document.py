@@ -8,7 +8,7 @@ from typing import Any  # a JSON document
 
 from gpuyield.model.evidence import Gap
 from gpuyield.model.measure import Measurement, Phase, Probe, ProbeStatus
-from gpuyield.model.witness import GpuWitness, SeenLatency, ServerWitness, Witness
+from gpuyield.model.witness import GpuWitness, SeenLatency, ServerWitness, Spread, Witness
 
 _NOT_READ = Gap(
     reason="how busy the GPUs were was not read: name their exporter with --gpu-metrics URL", where="witness.gpu"
@@ -23,7 +23,7 @@ def witness_document(seen: Witness | None) -> dict[str, Any] | None:
         return None
     return {
         "server": None if seen.server is None else _server(seen.server),
-        "gpu": None if seen.gpu is None else _gpu(seen.gpu),
+        "gpu": None if seen.gpu is None else asdict(seen.gpu),
         "remarks": list(seen.remarks),
     }
 
@@ -69,7 +69,7 @@ def witness_gaps(probes: Sequence[Probe]) -> tuple[Gap, ...]:
 
 
 def witness_remarks(probes: Sequence[Probe]) -> list[str]:
-    """Where a witness contradicts the client: the remarks of the last probe that has any of their kind."""
+    """Where a witness contradicts the client, each remark once."""
     return list(dict.fromkeys(line for one in probes if one.witness is not None for line in one.witness.remarks))
 
 
@@ -88,7 +88,7 @@ def _server(seen: ServerWitness) -> dict[str, Any]:
     }
 
 
-def _spread(seen: Any) -> Mapping[str, float] | None:
+def _spread(seen: Spread | None) -> Mapping[str, float] | None:
     return None if seen is None else asdict(seen)
 
 
@@ -96,7 +96,3 @@ def _latency(seen: SeenLatency | None) -> dict[str, Any] | None:
     if seen is None:
         return None
     return {"n": seen.n, "mean": seen.mean_s, "p50_over": seen.p50_over_s, "p50_at_most": seen.p50_at_most_s}
-
-
-def _gpu(seen: GpuWitness) -> dict[str, Any]:
-    return asdict(seen)

@@ -17,6 +17,7 @@ from gpuyield.measure.protocols.protocol import Spoken
 from gpuyield.measure.recorded import Recorded, drawn_pairs
 from gpuyield.measure.requests import RequestLine
 from gpuyield.measure.sender.abort import Condition, parse_condition
+from gpuyield.measure.sender.health import LAG_SHARE
 from gpuyield.measure.sender.target import Target
 from gpuyield.measure.traces import Replay, Trace
 from gpuyield.model.declaration import Declaration, Metric, Objective, Service
@@ -110,7 +111,7 @@ class Asked:
         A time per token spreads an error at the ends of an answer over its tokens: there it is half of the limit.
         """
         limits = [
-            one.at_most_us / 1e6 * (0.5 if one.metric is Metric.TPOT else 0.05)
+            one.at_most_us / 1e6 * (0.5 if one.metric is Metric.TPOT else LAG_SHARE)
             for one in self.objectives
             if one.at_most_us is not None
         ]

@@ -19,7 +19,7 @@ from gpuyield.measure.sender.bench import LiveBench
 from gpuyield.measure.sender.ceiling import self_test
 from gpuyield.measure.traces import replay
 from gpuyield.model.document import schema_name
-from gpuyield.model.measure import SECOND_NS, Arrivals, Phase, Probe, ProbePlan, Records, ResponseStatus, Run
+from gpuyield.model.measure import SECOND_NS, Arrivals, Phase, Probe, ProbePlan, Records, ResponseStatus, Run, Tally
 from gpuyield.report.answer import Answer, Next
 from gpuyield.report.screens.measure_once import announced_once, once_answer
 from gpuyield.steps.documents import write_answer
@@ -213,12 +213,7 @@ def _found(probe: Probe, run: Run, once: Once) -> Mapping[str, Any]:
             f"{name}_s": None if one is None else {"p50": one.p50, "p90": one.p90, "p95": one.p95, "p99": one.p99}
             for name, one in ((name, probe.latencies.get(name)) for name in ("ttft", "tpot", "itl", "e2e"))
         },
-        "kept": {
-            one.objective: None
-            if once.at_once
-            else 1 - (sum(one.misses) + sum(one.pending)) / max(1, sum(one.attempts))
-            for one in probe.tallies
-        },
+        "kept": {one.objective: None if once.at_once else _kept(one) for one in probe.tallies},
         "sender": {
             "valid": run.health.valid,
             "why": run.health.why,
@@ -226,6 +221,12 @@ def _found(probe: Probe, run: Run, once: Once) -> Mapping[str, Any]:
             **({} if once.at_once else _punctual(records)),
         },
     }
+
+
+def _kept(tally: Tally) -> float | None:
+    """The share of the requests that kept an objective; None of none."""
+    attempts = sum(tally.attempts)
+    return 1 - (sum(tally.misses) + sum(tally.pending)) / attempts if attempts else None
 
 
 def _punctual(records: Records) -> Mapping[str, Any]:

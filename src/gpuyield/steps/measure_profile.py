@@ -24,7 +24,6 @@ from gpuyield.measure.representative import (
     distance,
     lengths_of,
     lengths_of_buckets,
-    sent_profile,
 )
 from gpuyield.model.evidence import Gap
 from gpuyield.model.measure import NANOS, Arrivals, Phase, ProbePlan, Run
@@ -103,8 +102,9 @@ def _from_ledger(asked: Asked, *, file: Path, ledger_root: Path) -> Recorded:
 
 def _logged(ledger: Ledger, service: str, *, from_us: int) -> Recorded | None:
     """Of the outcomes of a service; None of too few."""
-    read = ledger.read(OUTCOMES)
-    inside = (read["service"] == service) & (read["started_us"] >= from_us)
+    columns = ("service", "started_us", "input_tokens", "output_tokens")
+    read = ledger.read(OUTCOMES, columns=columns, where=f"started_us >= {from_us}")
+    inside = read["service"] == service
     if int(inside.sum()) < FEWEST_REQUESTS:
         return None
     at_ns = np.sort(read["started_us"][inside].astype(np.int64)) * 1000
@@ -144,14 +144,11 @@ class SentLoad:
     def profile(self, *, rate_rps: float | None) -> Profile:
         """All probes together; bursts are the mean of theirs, weighted by how long they are in requests."""
         found = [(len(one), spread) for one in self.scheduled_ns if (spread := dispersion_of(one)) is not None]
-        lengths = sent_profile(
-            np.zeros(0, np.int64), np.concatenate(self.prompt_tokens), np.concatenate(self.output_tokens)
-        )
         weight = sum(count for count, _ in found)
         return Profile(
             peak_rps=rate_rps,
-            prompt=lengths.prompt,
-            output=lengths.output,
+            prompt=lengths_of(np.concatenate(self.prompt_tokens)),
+            output=lengths_of(np.concatenate(self.output_tokens)),
             dispersion=sum(count * spread for count, spread in found) / weight if found else None,
         )
 

@@ -13,6 +13,7 @@ from gpuyield.model.measure import NANOS, SenderHealth
 LARGEST_CEILING_SHARE = 0.5
 LAG_SHARE = 0.05
 """Slip up to this share of the strictest latency limit leaves a probe valid."""
+
 _LARGEST_THROTTLED_SHARE = 0.01
 _WHAT_TO_DO = (
     "Give the sender more CPU (a whole core, no CPU limit), run it away from the server, or measure at a lower rate."
