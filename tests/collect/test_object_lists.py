@@ -10,7 +10,7 @@ import pytest
 from doubles.answers import Asked, Said, answering
 from gpuyield.collect.endpoint import endpoint
 from gpuyield.collect.http import HttpClient, Patience
-from gpuyield.collect.kueue.reading import read_objects, serves_kueue
+from gpuyield.collect.kueue.reading import OF_RUNS, read_objects, serves_kueue
 from gpuyield.collect.kueue.snapshot import snapshot
 from gpuyield.collect.probe import ApiServer, Forbidden
 from gpuyield.errors import SourceError
@@ -88,6 +88,31 @@ def test_what_is_of_use_only_is_a_gap_where_it_may_not_be_read(connect: Connect)
 
     assert found.nodes is None
     assert [(one.where, one.reason[:21]) for one in found.gaps] == [("nodes", "May not list nodes. H")]
+
+
+def test_what_tells_of_finished_work_asks_for_the_rights_of_that_alone(connect: Connect) -> None:
+    def answer(asked: Asked) -> Said:
+        lacks = not asked.path.endswith(("workloads", "jobs"))
+        return said({"message": "no"}, 403) if lacks else named("a")
+
+    with answering(answer) as talk:
+        found = read_objects(connect(talk.url), "v1beta2", only=OF_RUNS)
+
+    assert ({name: len(its) for name, its in found.lists.items()}, found.gaps) == ({"workloads": 1, "jobs": 1}, ())
+
+
+def test_cohorts_of_an_older_kueue_are_read_where_it_keeps_them(connect: Connect) -> None:
+    child = {"metadata": {"name": "child"}, "spec": {"parent": "root"}}
+
+    def answer(asked: Asked) -> Said:
+        if asked.path.endswith("v1beta1/cohorts"):
+            return said({"message": "not found"}, 404)
+        return said({"items": [child]}) if asked.path.endswith("v1alpha1/cohorts") else named()
+
+    with answering(answer) as talk:
+        found = snapshot(read_objects(connect(talk.url), "v1beta1"), at_ms=0)
+
+    assert [(one.name, one.parent) for one in found.cohorts] == [("child", "root")]
 
 
 @pytest.mark.parametrize(

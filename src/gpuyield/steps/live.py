@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from gpuyield.collect.kubeconfig import ACCOUNT_FOLDER
 from gpuyield.collect.kueue.finished import Finished, finished_work, read_finished, write_finished
-from gpuyield.collect.kueue.reading import read_objects, serves_kueue
+from gpuyield.collect.kueue.reading import OF_RUNS, read_objects, serves_kueue
 from gpuyield.collect.kueue.snapshot import snapshot
 from gpuyield.collect.probe import api_server
 from gpuyield.decide.live.jobs import LiveTerms
@@ -58,15 +58,20 @@ def live_cluster(*, file: Path, ledger_root: Path) -> LiveCluster | None:
     declared = read_declaration(file)
     if not is_live(declared, ledger_root):
         return None
-    context = declared.sources.kubernetes.context if declared.sources.kubernetes else None
-    server = api_server(context, environment=os.environ, home=Path.home())
-    version = serves_kueue(server)
-    if version is None:
+    seen = _seen(declared)
+    if seen is None:
         return None
-    seen = snapshot(read_objects(server, version), at_ms=wall_clock_ms())
     history = _history(seen, file, ledger_root)
     terms = LiveTerms(declaration=declared, history=history, stem=family_name)
     return LiveCluster(declaration=declared, live=live_problem(seen, terms), history=history)
+
+
+def _seen(declared: Declaration, *, only: Collection[str] = ()) -> ClusterSnapshot | None:
+    """What the declared cluster shows now, or `only` of these plurals; None where Kueue is not installed."""
+    context = declared.sources.kubernetes.context if declared.sources.kubernetes else None
+    server = api_server(context, environment=os.environ, home=Path.home())
+    version = serves_kueue(server)
+    return None if version is None else snapshot(read_objects(server, version, only=only), at_ms=wall_clock_ms())
 
 
 class LiveHistory:
@@ -109,13 +114,11 @@ def remember_finished(declared: Declaration, ledger: Ledger) -> tuple[Gap, ...]:
     if declared.sources.kubernetes is None:
         return ()
     try:
-        server = api_server(declared.sources.kubernetes.context, environment=os.environ, home=Path.home())
-        version = serves_kueue(server)
-        if version is None:
-            return ()
-        seen = snapshot(read_objects(server, version), at_ms=wall_clock_ms())
+        seen = _seen(declared, only=OF_RUNS)
     except (DeclarationError, SourceError) as err:
         reason = " ".join(f"{one.what} {one.fix}".strip() for one in err.mistakes)
         return (Gap(reason=f"Finished Workloads are not remembered: {reason}", where="Kueue"),)
+    if seen is None:
+        return ()
     write_finished(ledger, finished_work(seen))
-    return ()
+    return tuple(one for one in seen.gaps if one.where.startswith("workloads "))

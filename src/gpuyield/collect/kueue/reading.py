@@ -5,7 +5,7 @@ What planning cannot do without must be readable; the rest becomes a gap.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from gpuyield.collect.kueue.shapes import Object, text
@@ -17,6 +17,9 @@ VERSIONS = ("v1beta2", "v1beta1")
 """The versions of Kueue's API that are understood, best first."""
 
 NEEDED = ("resourceflavors", "clusterqueues", "localqueues", "workloads")
+OF_RUNS = ("workloads", "jobs")
+"""What tells which work has finished, how long it ran, and what made it."""
+
 _COST = {
     f"cohorts.{KUEUE}": "Cohorts count as if they had no parent and no quota of their own.",
     "jobs.batch": "The annotations of jobs are not known, only those of their pods.",
@@ -59,17 +62,17 @@ def serves_kueue(server: ApiServer) -> str | None:
     return found
 
 
-def read_objects(server: ApiServer, version: str) -> Objects:
-    """All objects that a snapshot is made of.
+def read_objects(server: ApiServer, version: str, *, only: Collection[str] = ()) -> Objects:
+    """All objects that a snapshot is made of, or `only` those of these plurals (with the owners of Workloads).
 
     Raises:
         SourceError: Out of reach, or what is needed may not be listed: every right that lacks, and how to grant it.
     """
     lists: dict[str, list[Object]] = {}
-    gaps: list[Gap] = []
     refused: list[str] = []
+    lacking: list[str] = []
     root = f"/apis/{KUEUE}/{version}"
-    for plural in NEEDED:
+    for plural in (one for one in NEEDED if not only or one in only):
         try:
             lists[plural] = server.objects(f"{root}/{plural}", f"{plural}.{KUEUE}")
         except Forbidden as err:
@@ -83,18 +86,18 @@ def read_objects(server: ApiServer, version: str) -> Objects:
         ("nodes", "/api/v1/nodes", "nodes", {}),
         ("pods", "/api/v1/pods", "pods", {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"}),
     )
-    lacking: list[str] = []
-    for plural, path, what, query in optional:
+    for plural, path, what, query in (one for one in optional if not only or one[0] in only):
         try:
-            found = server.objects(path, what, query=query)
+            lists[plural] = server.objects(path, what, query=query)
         except Forbidden:
             lacking.append(what)
-            continue
-        lists[plural] = found
     if refused:
         raise _missing_rights(server, refused, lacking)
-    gaps += [Gap(reason=f"May not list {one}. {_COST[one]} {grant([one])}", where=one) for one in lacking]
-    owners, missing = _owners(server, lists["workloads"])
+    if lists.get("cohorts") == [] and version == "v1beta1":
+        # Until 0.12 Kueue had them in v1alpha1 alone.
+        lists["cohorts"] = server.objects(f"/apis/{KUEUE}/v1alpha1/cohorts", f"cohorts.{KUEUE}")
+    gaps = [Gap(reason=f"May not list {one}. {_COST[one]} {grant([one])}", where=one) for one in lacking]
+    owners, missing = _owners(server, lists.get("workloads", ()))
     return Objects(api_version=version, lists=lists, owners=owners, gaps=(*gaps, *missing))
 
 
@@ -119,7 +122,7 @@ def _missing_rights(server: ApiServer, refused: list[str], lacking: list[str]) -
     )
 
 
-def _owners(server: ApiServer, workloads: list[Object]) -> tuple[tuple[Object, ...], tuple[Gap, ...]]:
+def _owners(server: ApiServer, workloads: Iterable[Object]) -> tuple[tuple[Object, ...], tuple[Gap, ...]]:
     """Objects that own Workloads and are no Jobs, each kind listed once."""
     kinds = {
         (text(owner, "apiVersion"), text(owner, "kind"))
