@@ -425,6 +425,16 @@ def test_coming_runs_that_cannot_be_planned_are_told(of: Object, said: str) -> N
     assert said in reasons(live)
 
 
+def test_a_cron_job_without_a_time_zone_is_planned_in_utc_and_told() -> None:
+    of = cron_job("0 2 * * *", expected_duration="1h")
+    del of["spec"]["timeZone"]
+
+    live = recurring(of)
+
+    assert [one.release_ms for one in live.problem.jobs] == [2 * HOUR_MS]
+    assert "CronJob evals/nightly: It names no time zone" in reasons(live)
+
+
 def test_a_suspended_cron_job_has_no_coming_runs() -> None:
     live = recurring(cron_job("0 2 * * *", suspend=True))
 

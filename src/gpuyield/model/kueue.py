@@ -217,12 +217,15 @@ class Work:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recurring:
-    """A CronJob that asks for GPUs: its schedule as written, and the job that it makes each time."""
+    """A CronJob that asks for GPUs: its schedule as written, and the job that it makes each time.
+
+    `zone` is None where it names none: then it is that of the cluster's controller manager, which nothing tells.
+    """
 
     namespace: str
     name: str
     schedule: str
-    zone: str
+    zone: str | None
     suspended: bool
     queue: str
     pod_sets: tuple[PodSet, ...]

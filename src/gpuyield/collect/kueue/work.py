@@ -16,6 +16,7 @@ from gpuyield.collect.kueue.shapes import (
     text,
     texts,
 )
+from gpuyield.errors import DeclarationError
 from gpuyield.model.kueue import PodSet, Recurring, Work, WorkState, is_gpu_resource
 
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
@@ -53,7 +54,7 @@ def work(of: Object, *, owners: Mapping[str, Object], cluster_queues: Mapping[tu
         workload=text(meta, "name"),
         kind=text(reference, "kind") or "Workload",
         uid=text(reference, "uid") or text(meta, "uid"),
-        created_ms=instant(mapping(owner, "metadata").get("creationTimestamp") or meta.get("creationTimestamp")) or 0,
+        created_ms=_created_ms(mapping(owner, "metadata"), meta),
         queue=queue,
         cluster_queue=text(admission, "clusterQueue") or cluster_queues.get((namespace, queue)),
         pod_sets=pod_sets,
@@ -104,7 +105,7 @@ def recurring(of: Object) -> Recurring | None:
         namespace=text(meta, "namespace"),
         name=text(meta, "name"),
         schedule=text(spec, "schedule"),
-        zone=text(spec, "timeZone") or "UTC",
+        zone=text(spec, "timeZone") or None,
         suspended=spec.get("suspend") is True,
         queue=queue,
         pod_sets=(found,),
@@ -120,6 +121,14 @@ def _state(of: Object, admission: Object) -> WorkState:
     if is_true(of, "Admitted"):
         return WorkState.ADMITTED
     return WorkState.RESERVED if admission and is_true(of, "QuotaReserved") else WorkState.WAITING
+
+
+def _created_ms(*metas: Object) -> int:
+    """When the first of these objects that tells it was made."""
+    told = next((found for one in metas if (found := instant(one.get("creationTimestamp"))) is not None), None)
+    if told is None:
+        raise DeclarationError("it has no creationTimestamp.")
+    return told
 
 
 def _since(of: Object, kind: str) -> int | None:

@@ -33,11 +33,14 @@ def _coming(
 ) -> tuple[list[PlanJob], list[Gap]]:
     where = f"CronJob {one.namespace}/{one.name}"
     try:
-        zone = parse_zone(one.zone)
+        zone = parse_zone(one.zone or "UTC")
         times = list(islice(comings(parse_cron(one.schedule), window, zone), MOST + 1))
     except DeclarationError as err:
         return [], [Gap(reason=f"Its coming runs are not planned: {err.mistakes[0]}", where=where)]
     gaps = []
+    if times and one.zone is None:
+        reason = "It names no time zone, so its coming runs are planned in UTC: set spec.timeZone."
+        gaps.append(Gap(reason=reason, where=where))
     if len(times) > MOST:
         gaps.append(Gap(reason=f"Only the first {MOST} of its runs in the next day are planned.", where=where))
     queue = next(
