@@ -12,7 +12,8 @@ import pytest
 from gpuyield.model.job import PlanObjective, Problem
 from gpuyield.model.plan import PlanStatus
 from gpuyield.plan import make_plan
-from gpuyield.plan.case import Case, rule_schedules
+from gpuyield.plan.case import Case
+from gpuyield.plan.deadlines import rule_schedules
 from gpuyield.plan.instance.budget import Budget, never
 from gpuyield.plan.instance.schedule import meets_all, merit_of
 from gpuyield.plan.proof.cpsat import Word, ask

@@ -10,7 +10,8 @@ from gpuyield.model.document import canonical_bytes
 from gpuyield.model.job import Capacity, PlanJob, Problem
 from gpuyield.model.plan import Plan, PlanStatus
 from gpuyield.plan import make_plan, plan_document, plan_inputs
-from gpuyield.plan.case import Case, worst_overload
+from gpuyield.plan.case import Case
+from gpuyield.plan.deadlines import worst_overload
 from gpuyield.plan.instance.budget import Budget
 from gpuyield.plan.proof.cut import cut_certificate
 from gpuyield.plan.proof.flow import Flow

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from gpuyield.model.document import canonical_bytes
 from gpuyield.model.job import Capacity, PlanJob, PlanObjective, Problem, Shape
 from gpuyield.plan import make_plan, plan_document, plan_inputs
-from gpuyield.plan.case import Case, rule_schedules
+from gpuyield.plan.case import Case
+from gpuyield.plan.deadlines import rule_schedules
 from gpuyield.plan.instance.budget import Budget
 from gpuyield.plan.instance.schedule import Schedule
 from gpuyield.plan.kernel.lanes import compiled_project

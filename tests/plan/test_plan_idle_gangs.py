@@ -9,7 +9,8 @@ from gpuyield.model.document import canonical_bytes
 from gpuyield.model.job import Capacity, PlanObjective, Problem
 from gpuyield.model.plan import Plan, PlanStatus
 from gpuyield.plan import make_plan, plan_document, plan_inputs
-from gpuyield.plan.case import Case, worst_overload
+from gpuyield.plan.case import Case
+from gpuyield.plan.deadlines import worst_overload
 from gpuyield.plan.proof.dual_feasible import dual_feasible
 from gpuyield.plan.proof.wide_gangs import one_at_a_time
 from gpuyield.verify import check

@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from gpuyield.model.job import PlanJob, Problem
-from gpuyield.plan.case import Case, rule_schedules
+from gpuyield.plan.case import Case
+from gpuyield.plan.deadlines import rule_schedules
 from gpuyield.plan.instance.budget import Budget
 from gpuyield.plan.instance.schedule import Schedule, merit_of
 from gpuyield.plan.search.neighbours import replaced_nearby

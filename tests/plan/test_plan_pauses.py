@@ -10,7 +10,8 @@ from gpuyield.model.document import canonical_bytes
 from gpuyield.model.job import Capacity, PlanJob, PlanObjective, Problem
 from gpuyield.model.plan import Plan, PlanStatus
 from gpuyield.plan import make_plan, plan_document, plan_inputs
-from gpuyield.plan.case import Case, rule_schedules
+from gpuyield.plan.case import Case
+from gpuyield.plan.deadlines import rule_schedules
 from gpuyield.plan.instance.budget import Budget
 from gpuyield.plan.instance.schedule import merit_of
 from gpuyield.plan.proof.objective import on_time_shares

@@ -8,7 +8,16 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from gpuyield.model.waterfall import GpuClass
-from gpuyield.report.sentences import account_headline, count, idle_sentence, listed, percent, percents, window_words
+from gpuyield.report.sentences import (
+    account_headline,
+    count,
+    idle_sentence,
+    in_percent,
+    listed,
+    percent,
+    percents,
+    window_words,
+)
 from gpuyield.units import HOUR_MS, Window, parse_instant
 from report.samples import WINDOW, account, waterfall
 
@@ -53,6 +62,14 @@ def test_who_holds_idle_gpus_is_named() -> None:
 )
 def test_a_percentage_never_hides_something_or_feigns_all(part: int, whole: int, text: str) -> None:
     assert percent(part, whole) == text
+
+
+@pytest.mark.parametrize(
+    ("ratio", "text"),
+    [(0.38, "38 %"), (0.95, "95 %"), (0.997, "over 99 %"), (0.004, "less than 1 %"), (1.5, "150 %"), (0.0, "0 %")],
+)
+def test_a_ratio_is_read_as_a_percentage_is(ratio: float, text: str) -> None:
+    assert in_percent(ratio) == text
 
 
 @pytest.mark.parametrize(

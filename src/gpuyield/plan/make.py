@@ -19,7 +19,16 @@ from gpuyield.model.plan import (
     Run,
     StoppedBecause,
 )
-from gpuyield.plan.case import BOTH_CHOICES, Case, find_plan, has_choice, prove, quick_proof, rule_schedules
+from gpuyield.plan.case import Case
+from gpuyield.plan.deadlines import (
+    BOTH_CHOICES,
+    find_plan,
+    has_choice,
+    prove,
+    quick_proof,
+    rule_schedules,
+    searched_proof,
+)
 from gpuyield.plan.instance.budget import Budget, never
 from gpuyield.plan.instance.completed import complete
 from gpuyield.plan.instance.profile import NEVER, constant
@@ -180,7 +189,9 @@ class _Maker:
                 if meets_all(case.board, known.schedule):
                     return self._polished(known)
             known.none_exists = found.none_exists
-            known.certificate = prove(case, self.budget, known=found, quickly=not is_large(case))
+            # What is quick was tried on a large one before.
+            quick = None if is_large(case) else quick_proof(case, self.budget)
+            known.certificate = quick or searched_proof(case, self.budget, found)
         return known
 
     def _best_by_rule(self) -> Schedule:

@@ -8,8 +8,9 @@ from zoneinfo import ZoneInfo
 from gpuyield.report.answer import Next
 from gpuyield.report.facts import Document
 from gpuyield.report.page import Figure, Page, Tone
-from gpuyield.report.screens.measure import busy_sentence, headline_of, is_expired, objective_line, share
+from gpuyield.report.screens.measure import busy_sentence, headline_of, is_expired, objective_line
 from gpuyield.report.sections.measured import measured_section
+from gpuyield.report.sentences import in_percent
 from gpuyield.report.tables import format_local
 from gpuyield.units import parse_instant
 
@@ -47,7 +48,7 @@ def _figures(document: Document) -> list[Figure]:
     result, config = document["result"], document["config"]
     found = []
     for label, key, note in (
-        ("Certified", "certified_rps", f"requests a second, {share(result['confidence'])} sure"),
+        ("Certified", "certified_rps", f"requests a second, {in_percent(result['confidence'])} sure"),
         ("Refuted", "refuted_rps", "requests a second"),
     ):
         value = result[key]
@@ -56,8 +57,8 @@ def _figures(document: Document) -> list[Figure]:
     seen = document.get("busy_and_more")
     if seen is not None:
         note = f"at {seen['rate_rps']:g} requests a second"
-        found.append(Figure(label="GPUs busy", value=share(seen["gpu_busy"]), note=note))
-        found.append(Figure(label="More requests possible", value=share(seen["more_requests"]), note="certified"))
+        found.append(Figure(label="GPUs busy", value=in_percent(seen["gpu_busy"]), note=note))
+        found.append(Figure(label="More requests possible", value=in_percent(seen["more_requests"]), note="certified"))
     if config.get("engine"):
         named = " ".join(str(one) for one in (config["engine"], config.get("version")) if one)
         found.append(Figure(label="Engine", value=named, note=str(config.get("model") or "")))

@@ -37,6 +37,11 @@ def percent(part: int, whole: int) -> str:
     return f"{shown} %"
 
 
+def in_percent(ratio: float) -> str:
+    """The same of a ratio; one beyond 1 is more than 100 %."""
+    return percent(round(ratio * 1_000_000), 1_000_000)
+
+
 def percents(parts: Sequence[int], whole: int) -> list[str]:
     """Whole percentages of parts, rounded so that they add up to that of their sum; none that is not zero is 0 %."""
     if not whole:

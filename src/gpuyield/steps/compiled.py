@@ -11,7 +11,7 @@ import stat
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from gpuyield.plan.case import SETTLED_TASKS
+from gpuyield.plan.deadlines import SETTLED_TASKS
 from gpuyield.plan.kernel.lanes import keep_in
 from gpuyield.plan.kernel.search import PLAIN_TASKS
 from gpuyield.plan.kernel.warm import warm, warm_learning

@@ -14,8 +14,9 @@ from fractions import Fraction
 from typing import Any  # OR-Tools is optional and comes without usable types.
 
 from gpuyield.errors import InternalError
-from gpuyield.plan.case import Case, complete
+from gpuyield.plan.case import Case
 from gpuyield.plan.instance.budget import Budget, never
+from gpuyield.plan.instance.completed import complete
 from gpuyield.plan.instance.schedule import Schedule
 from gpuyield.plan.proof.cpsat_model import Aim, Model, Question
 

@@ -11,9 +11,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 from itertools import combinations, product
 
-from gpuyield.plan.case import QUICK_WORK, Case, complete, settled
+from gpuyield.plan.case import Case
+from gpuyield.plan.deadlines import QUICK_WORK, settled
 from gpuyield.plan.instance.board import Task
 from gpuyield.plan.instance.budget import Budget
+from gpuyield.plan.instance.completed import complete
 from gpuyield.plan.instance.schedule import Schedule, meets_all, merit_of
 from gpuyield.plan.instance.windows import windows_of
 from gpuyield.plan.proof.exact import Answer, bound_tasks

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from gpuyield.plan.case import Case, complete
+from gpuyield.plan.case import Case
+from gpuyield.plan.instance.completed import complete
 from gpuyield.plan.instance.schedule import Schedule
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from gpuyield.model.plan import AddGpus, Certificate, Drop, GpuNeed, Less, MoveDeadline, Relaxation
-from gpuyield.plan.case import QUICK_WORK, Case, find_plan, prove, rule_schedules
+from gpuyield.plan.case import Case
+from gpuyield.plan.deadlines import QUICK_WORK, find_plan, prove, rule_schedules
 from gpuyield.plan.instance.board import is_gpu
 from gpuyield.plan.instance.budget import Budget
 from gpuyield.plan.instance.schedule import Manner, Schedule, ShapeChoice

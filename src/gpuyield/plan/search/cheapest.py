@@ -9,9 +9,11 @@ import heapq
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 
-from gpuyield.plan.case import QUICK_WORK, Case, complete, settled
+from gpuyield.plan.case import Case
+from gpuyield.plan.deadlines import QUICK_WORK, settled
 from gpuyield.plan.instance.board import Mode
 from gpuyield.plan.instance.budget import Budget
+from gpuyield.plan.instance.completed import complete
 from gpuyield.plan.instance.schedule import Placement, Schedule, meets_all
 from gpuyield.plan.proof.exact import Answer
 

@@ -8,11 +8,11 @@ import numpy as np
 
 from gpuyield.model.job import amount_at
 from gpuyield.model.plan import Certificate, GpuNeed, Run
-from gpuyield.plan.case import (
+from gpuyield.plan.case import Case
+from gpuyield.plan.deadlines import (
     BOTH_CHOICES,
     LEARN_TASKS,
     SETTLED_TASKS,
-    Case,
     find_plan,
     first_that_meets_all,
     rule_schedules,

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from gpuyield.model.plan import Certificate, ObjectiveValue
-from gpuyield.plan.case import LEARN_TASKS, Case, find_plan, prove, rule_schedules
+from gpuyield.plan.case import Case
+from gpuyield.plan.deadlines import LEARN_TASKS, find_plan, prove, rule_schedules
 from gpuyield.plan.instance.budget import Budget
 from gpuyield.plan.instance.frame import grid_of
 from gpuyield.plan.instance.schedule import Manner, Schedule, ShapeChoice, meets_all

@@ -10,7 +10,7 @@ from typing import Any  # Documents are JSON.
 from gpuyield.model.document import schema_name
 from gpuyield.model.measure import Phase, Probe, ProbeStatus
 from gpuyield.report.answer import Answer, Next
-from gpuyield.report.sentences import count
+from gpuyield.report.sentences import count, in_percent
 from gpuyield.report.tables import Column, Kind, Table, format_local, format_span
 from gpuyield.units import MINUTE_MS, format_duration, parse_instant
 
@@ -120,7 +120,7 @@ def headline_of(document: Mapping[str, Any]) -> list[str]:
     lines = []
     if certified is not None:
         lines.append(
-            f"{service} sustains {certified:g} requests a second: certified, {share(result['confidence'])} sure."
+            f"{service} sustains {certified:g} requests a second: certified, {in_percent(result['confidence'])} sure."
         )
     else:
         lines.append(f"No rate is certified for {service}: {_STOPPED.get(result['stopped_because'], 'undecided')}.")
@@ -144,7 +144,7 @@ def representative_sentence(document: Mapping[str, Any]) -> str | None:
             f"It was not measured with the service's own load: {'; '.join(found['far'])}. Another load, another rate."
         )
     near = [
-        f"{name} lengths differ by {share(found[key])}"
+        f"{name} lengths differ by {in_percent(found[key])}"
         for name, key in (("prompt", "prompt_distance"), ("output", "output_distance"))
         if found[key] is not None
     ]
@@ -189,14 +189,9 @@ def busy_sentence(document: Mapping[str, Any]) -> str | None:
     if seen is None:
         return None
     return (
-        f"GPUs {share(seen['gpu_busy'])} busy at {seen['rate_rps']:.4g} requests a second, "
-        f"{share(seen['more_requests'])} more requests possible."
+        f"GPUs {in_percent(seen['gpu_busy'])} busy at {seen['rate_rps']:.4g} requests a second, "
+        f"{in_percent(seen['more_requests'])} more requests possible."
     )
-
-
-def share(ratio: float) -> str:
-    """A ratio as read: `38 %`."""
-    return f"{ratio * 100:.0f} %"
 
 
 _STOPPED = {

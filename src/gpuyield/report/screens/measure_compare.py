@@ -7,6 +7,7 @@ from typing import Any  # Documents are JSON.
 
 from gpuyield.report.answer import Answer, Next
 from gpuyield.report.screens.measure import objective_line
+from gpuyield.report.sentences import in_percent
 from gpuyield.report.tables import Column, Kind, Table
 
 
@@ -26,7 +27,7 @@ def compared_answer(
 
 def proven_sentence(document: Mapping[str, Any]) -> str:
     """Which one sustains more, and by how much at least; or that neither is shown to."""
-    proven, sure = document["proven"], _percent(document["ratio"]["confidence"])
+    proven, sure = document["proven"], in_percent(document["ratio"]["confidence"])
     if proven is None:
         return f"Neither is shown to sustain more than the other, at {sure}."
     other = "first" if proven["more"] == "second" else "second"
@@ -46,7 +47,7 @@ def _interval(document: Mapping[str, Any]) -> list[str]:
             continue
         lo = "?" if ratio["lo"] is None else f"{ratio['lo']:.3f}"
         hi = "?" if ratio["hi"] is None else f"{ratio['hi']:.3f}"
-        lines.append(f"Second over first: {lo} to {hi}{of}, at {_percent(ratio['confidence'])}.")
+        lines.append(f"Second over first: {lo} to {hi}{of}, at {in_percent(ratio['confidence'])}.")
     return lines
 
 
@@ -82,7 +83,3 @@ def _table(document: Mapping[str, Any]) -> Table:
     )
     rows = tuple((which, *(document[which][column.key] for column in columns[1:])) for which in ("first", "second"))
     return Table(title="Measurements", columns=columns, rows=rows)
-
-
-def _percent(share: float) -> str:
-    return f"{share * 100:.0f} %"

@@ -11,7 +11,7 @@ from gpuyield.model.service_capacity import ServiceCapacity
 from gpuyield.model.services import Attained, Demand, ObjectiveKept, Services, ServiceState
 from gpuyield.report.answer import Answer, Next
 from gpuyield.report.screens.account import gap_notes, zone_of_gaps
-from gpuyield.report.sentences import count, listed
+from gpuyield.report.sentences import count, in_percent, listed
 from gpuyield.report.tables import Cell, Column, Kind, Table
 from gpuyield.units import format_instant
 
@@ -59,7 +59,7 @@ def busy_line(state: ServiceState) -> str | None:
     """`chat: GPUs 92 % busy, 38 % more requests possible.` None where either is not known."""
     if state.gpu_busy is None or state.more_requests is None or state.more_requests < 0:
         return None
-    busy, more = (f"{ratio * 100:.0f} %" for ratio in (state.gpu_busy, state.more_requests))
+    busy, more = in_percent(state.gpu_busy), in_percent(state.more_requests)
     return f"{state.name}: GPUs {busy} busy, {more} more requests possible."
 
 

@@ -10,8 +10,7 @@ from gpuyield.report.facts import Document
 from gpuyield.report.page import Chart, Section
 from gpuyield.report.rate_charts import STATUS_WORDS, Rates, good_rates, kept_shares, waiting_requests, witnessed
 from gpuyield.report.screens.measure import aged, busy_sentence, objective_words, probes_table
-from gpuyield.report.screens.measure import share as in_percent
-from gpuyield.report.sentences import sentence
+from gpuyield.report.sentences import in_percent, sentence
 from gpuyield.report.tables import Cell, Column, Kind, Table
 
 _MOST_OBJECTIVES = 3
