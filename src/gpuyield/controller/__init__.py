@@ -1,1 +1,1 @@
-"""Make the plan real on Kueue: a gate and a check decide when a job may start, and nothing that runs is ever stopped."""
+"""Make the plan real on Kueue: a gate and a check decide when a job may start, and nothing running is stopped."""
