@@ -121,7 +121,7 @@ def test_beyond_what_is_placed_job_by_job_pauses_still_save_deadlines() -> None:
     by_rule = max(rule_schedules(case, Budget(100_000)), key=lambda one: merit_of(case.board, one))
     in_one_piece = improved(case, by_rule, 0, Budget(100_000), sure=False)
 
-    plan = make_plan(asked, advise=False, work=120_000)
+    plan = make_plan(asked, advise=False, bound=False, work=120_000)
 
     weighted, before = plan.on_time.weighted, on_time_shares(case.board, in_one_piece).weighted
     assert weighted is not None

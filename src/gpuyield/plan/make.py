@@ -81,18 +81,20 @@ def make_plan(
     should_stop: Callable[[], bool] = never,
     prices: Mapping[str, Decimal] | None = None,
     advise: bool = True,
+    bound: bool = True,
     start_from: Mapping[str, Run] | None = None,
 ) -> Plan:
     """The best plan found, what is proven about it, and what would make it fit.
 
     `work` bounds the search in placements of a job; `should_stop` is a cap from outside (a clock). `prices` per unit
-    of a resource and hour are needed for objective cheapest. Without `advise` no relaxations are looked for. The plan
-    is never worse than `start_from`, runs that keep to the problem, and is that one unless a better one is found.
+    of a resource and hour are needed for objective cheapest. Without `advise` no relaxations are looked for, without
+    `bound` it is not proven how many jobs could be on time at most. The plan is never worse than `start_from`, runs
+    that keep to the problem, and is that one unless a better one is found.
 
     Raises:
         PlanError: The problem cannot be built: all that is wrong with it.
     """
-    return _Maker(problem, seed, Budget(work, should_stop), prices, start_from).plan(advise=advise)
+    return _Maker(problem, seed, Budget(work, should_stop), prices, start_from, bound=bound).plan(advise=advise)
 
 
 @dataclass(slots=True)
@@ -112,7 +114,10 @@ class _Maker:
         budget: Budget,
         prices: Mapping[str, Decimal] | None,
         start_from: Mapping[str, Run] | None,
+        *,
+        bound: bool,
     ) -> None:
+        self.bound = bound
         self.given = Case.of(problem)
         self.problem, self.seed, self.budget, self.prices = problem, seed, budget, prices
         self.chosen: int | None = None
@@ -379,7 +384,7 @@ class _Maker:
 
     def _proven_on_time(self, objective: ObjectiveValue, known: _Known) -> ObjectiveValue:
         """The bound lowered to the value where a small tree shows that no plan has more weight on time."""
-        if objective.value is None or objective.value == objective.bound:
+        if not self.bound or objective.value is None or objective.value == objective.bound:
             return objective
         all_met = meets_all(self.case.board, known.schedule)
         tree = weight_certificate(self.case, objective.value, all_met, self.budget)

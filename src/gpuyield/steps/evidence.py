@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from gpuyield.account import Accounting
-from gpuyield.account import account as account_window
+from gpuyield.account import Accounting, observe, sort_out
 from gpuyield.cost.prices import PriceBook, price_book
 from gpuyield.cost.sources import node_costs
 from gpuyield.ledger.tables import COVERAGE, OUTCOMES, PRICES, RUNS
@@ -63,22 +62,13 @@ def gather(setting: Setting, window: Window, *, basis: PriceBasis | None = None)
     declared = setting.declaration
     charges = declared_charges(declared, folder=setting.folder)
     book = _book(setting, window, basis, charges or ())
-    # Deadlines of jobs decide whether an outcome is late, and come from the same ledger.
-    bare = account_window(setting.ledger, window=window, rules=declared.rules, teams=declared.teams)
+    seen = observe(setting.ledger, window=window, rules=declared.rules, teams=declared.teams)
     around = set(Window(window.from_ms - DAY_MS, window.to_ms).days())
     labels = Labels.read(setting.ledger, [day for day in setting.ledger.days(RUNS) if day in around])
-    promises = read_promises(setting.ledger, bare, declared, labels)
+    # Deadlines of jobs decide whether an outcome is late, and come from the same ledger.
+    promises = read_promises(seen, declared, labels)
     judged = _judged(setting, window, promises)
-    accounting = bare
-    if judged is not None or book.edges(window):
-        accounting = account_window(
-            setting.ledger,
-            window=window,
-            rules=declared.rules,
-            teams=declared.teams,
-            judged=judged.spans() if judged else (),
-            cuts=book.edges(window),
-        )
+    accounting = sort_out(seen, judged=judged.spans() if judged else (), cuts=book.edges(window))
     accounting = with_families(accounting, promises)
     gaps = (
         *_source_gaps(setting, window),

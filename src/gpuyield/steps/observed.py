@@ -40,7 +40,7 @@ def jobs_on_time(evidence: Evidence) -> Collection[str] | None:
         capacity=batch_capacity(evidence.accounting, origin_ms=origin_ms),
         zone=evidence.setting.declaration.reporting_zone,
     )
-    plan = make_plan(problem, should_stop=deadline(_ON_TIME_LIMIT), advise=False)
+    plan = make_plan(problem, should_stop=deadline(_ON_TIME_LIMIT), advise=False, bound=False)
     return {one.id for one in plan.jobs if one.status is JobStatus.PLANNED and one.id in promised_jobs}
 
 

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gpuyield.account import Accounting
+from gpuyield.account import Observed
 from gpuyield.account.facts import RunsByKind, runs_by_kind
 from gpuyield.account.jobs import most_devices
 from gpuyield.account.pods import Holding, Waiting
@@ -60,26 +60,26 @@ class Promises:
     gaps: tuple[Gap, ...] = ()
 
 
-def read_promises(ledger: Ledger, accounting: Accounting, declaration: Declaration, pods: Labels) -> Promises:
+def read_promises(seen: Observed, declaration: Declaration, pods: Labels) -> Promises:
     """The promises of all jobs that held or awaited GPUs around the window; `pods` are the labels of their pods."""
     first: dict[JobKey, int] = {}
     owners: dict[JobKey, Owner] = {}
     pod_of: dict[JobKey, str] = {}
     asked: dict[JobKey, list[Holding | Waiting]] = defaultdict(list)
-    for holding in accounting.pods.holdings:
+    for holding in seen.pods.holdings:
         if holding.job is not None:
             _earlier(first, (holding.namespace, holding.job), holding.from_ms)
             owners[holding.namespace, holding.job] = holding.owner
             pod_of[holding.namespace, holding.job] = holding.pod
             if holding.kind is DeviceKind.WHOLE:
                 asked[holding.namespace, holding.job].append(holding)
-    for wait in accounting.pods.waiting:
+    for wait in seen.pods.waiting:
         if wait.job is not None:
             _earlier(first, (wait.owner.namespace, wait.job), wait.from_ms)
             owners[wait.owner.namespace, wait.job] = wait.owner
             if device_kind(wait.resource) is DeviceKind.WHOLE:
                 asked[wait.owner.namespace, wait.job].append(wait)
-    runs = _runs(ledger, accounting.window)
+    runs = _runs(seen.ledger, seen.window)
     created, completed, labels = _first(runs, RunKind.JOB_CREATED), _first(runs, RunKind.JOB_COMPLETED), _labels(runs)
     gaps: list[Gap] = []
     jobs = {}

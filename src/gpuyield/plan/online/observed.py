@@ -107,7 +107,9 @@ def _row(name: str, problem: Problem, seed: int, should_stop: Callable[[], bool]
         if job.id not in hopeless
     )
     work = max(ROW_WORK, PASSES * len(kept))
-    plan = make_plan(replace(problem, jobs=kept), seed=seed, work=work, should_stop=should_stop, advise=False)
+    plan = make_plan(
+        replace(problem, jobs=kept), seed=seed, work=work, should_stop=should_stop, advise=False, bound=False
+    )
     needed = [need.needed for need in plan.gpus]
     floors = [need.lower_bound for need in plan.gpus]
     return ObservedRow(
