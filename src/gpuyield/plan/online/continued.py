@@ -62,6 +62,56 @@ def continue_plan(
     )
 
 
+def carry_on(
+    problem: Problem,
+    old: Mapping[str, Run],
+    *,
+    seed: int = 0,
+    work: int = DEFAULT_WORK,
+    should_stop: Callable[[], bool] = never,
+) -> Plan:
+    """The plan of a live problem as it is at its origin, changed as little as that asks for.
+
+    Unlike `continue_plan` it is of now: what can start on free GPUs right now does, what was due and has not begun is
+    placed anew, and nothing is frozen, for a job that is gated loses nothing when it moves. Searching anew counts only
+    where it gets more on time.
+
+    Raises:
+        PlanError: The problem cannot be built.
+    """
+    jobs = {job.id: job for job in problem.jobs}
+    running = {
+        name: Run(shape=0, start_ms=job.started_ms, end_ms=job.started_ms + job.shapes[0].duration_ms)
+        for name, job in jobs.items()
+        if job.started_ms is not None
+    }
+    waiting = {
+        name: run
+        for name, run in old.items()
+        if name in jobs and name not in running and run.start_ms > 0 and _is_kept(jobs[name], run)
+    }
+    standing = Standing.of(problem, {**waiting, **running})
+    found = replan(standing, [], now_ms=0, freeze_ms=0, work=min(work, CHANGE_WORK), bring_forward=True)
+    runs = found.standing.runs()
+    profile = profile_of(standing.steps, found.standing.placed.values(), 0)
+    fits = all(profile.lowest(resource) >= 0 for resource in range(len(standing.resources)))
+    plan = make_plan(
+        problem, seed=seed, work=work, should_stop=should_stop, start_from=runs if fits else None, advise=False
+    )
+    reasons = Reasons.of(standing, [])
+    causes = {move.job: move.why for move in found.moves if move.after is not None}
+    causes |= {
+        name: reasons.rerun(old[name], run, "it was due, and there is no room for it yet")
+        for name, run in runs.items()
+        if name in old and name not in running and old[name].start_ms <= 0 < run.start_ms
+    }
+    before = {name: run for name, run in old.items() if (name not in running and run.start_ms > 0) or name in causes}
+    anew = _gain(problem, runs, plan)
+    return replace(
+        plan, jobs=tuple(_with_reason(one, before.get(one.id), runs, causes, reasons, anew) for one in plan.jobs)
+    )
+
+
 def _is_kept(job: PlanJob, run: Run) -> bool:
     """Whether an old run is still one of the job: its shape and times are what the job now allows."""
     if run.shape >= len(job.shapes) or (job.deadline_ms is not None and run.end_ms > job.deadline_ms):
