@@ -260,12 +260,18 @@ def test_a_quota_that_was_halved_beneath_running_work_gives_new_work_nothing_unt
     assert run.start_ms == 90 * 60_000
 
 
-def test_a_job_that_overruns_is_told_and_holds_its_gpus_an_hour_more() -> None:
-    live = cluster([workload("a", 4, on="h100")], [job("a", expected_duration="10m")])
+@pytest.mark.parametrize(("past_s", "expected", "more_ms"), [(0, "10m", 10 * 60_000), (90_000, "2h", HOUR_MS)])
+def test_a_job_that_overruns_is_told_and_holds_its_gpus_as_long_again_and_at_most_an_hour(
+    past_s: int, expected: str, more_ms: int
+) -> None:
+    overrun = workload("a", 4, on="h100")
+    overrun["status"]["accumulatedPastExecutionTimeSeconds"] = past_s
+
+    live = cluster([overrun], [job("a", expected_duration=expected)])
 
     (found,) = live.problem.jobs
     assert found.started_ms is not None
-    assert found.started_ms + found.shapes[0].duration_ms == HOUR_MS
+    assert found.started_ms + found.shapes[0].duration_ms == more_ms
     assert "It runs longer than expected" in reasons(live)
 
 

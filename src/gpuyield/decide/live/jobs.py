@@ -15,9 +15,12 @@ from gpuyield.model.duration import DurationBasis, FamilyDuration
 from gpuyield.model.evidence import Gap
 from gpuyield.model.job import PlanJob, Shape
 from gpuyield.model.kueue import ClusterQueue, ClusterSnapshot, Flavor, Work, WorkState, keeps_away
-from gpuyield.units import DAY_MS, HOUR_MS, parse_zone
+from gpuyield.units import DAY_MS, HOUR_MS, SECOND_MS, format_duration, parse_zone
 
 UNKNOWN_LENGTH = "nothing tells how long it runs: write the annotation gpuyield.dev/expected-duration, such as 2h"
+
+LEAST_MORE_MS = 10 * SECOND_MS
+"""A job that overran is taken to hold its GPUs for at least so long again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,13 +170,12 @@ class JobReader:
         else:
             until = began + max(1, length - work.past_run_ms)
             if until <= 0:
-                until = HOUR_MS
-                gaps.append(
-                    Gap(
-                        reason="It runs longer than expected: it is taken to hold its GPUs for an hour more.",
-                        where=work.id,
-                    )
+                # As long again as it was expected to take: jobs of seconds do not hold a plan up for an hour.
+                until = min(HOUR_MS, max(length, LEAST_MORE_MS))
+                reason = (
+                    f"It runs longer than expected: it is taken to hold its GPUs for {format_duration(until)} more."
                 )
+                gaps.append(Gap(reason=reason, where=work.id))
         demand: dict[str, int] = {}
         for flavor, gpus in work.held.items():
             for resource in self._room.resources(flavor):
