@@ -12,13 +12,16 @@ from decimal import Decimal
 
 from gpuyield.model.job import PlanJob, Problem
 from gpuyield.model.plan import Plan, PlannedJob, Run
+from gpuyield.plan.instance.board import arrange
 from gpuyield.plan.instance.budget import never
 from gpuyield.plan.instance.first_come import met
+from gpuyield.plan.instance.schedule import Placement, Schedule
 from gpuyield.plan.instance.usage import profile_of
 from gpuyield.plan.make import DEFAULT_WORK, make_plan
 from gpuyield.plan.online.reasons import Reasons
 from gpuyield.plan.online.replan import replan
 from gpuyield.plan.online.standing import Standing
+from gpuyield.plan.search.earlier import as_early_as_it_fits
 
 BEFORE_ALL_MS = -1
 """Nothing that is planned has started yet; what runs already is fixed."""
@@ -72,7 +75,7 @@ def carry_on(
 ) -> Plan:
     """The plan of a live problem as it is at its origin, changed as little as that asks for.
 
-    Unlike `continue_plan` it is of now: what can start on free GPUs right now does, what was due and has not begun is
+    Unlike `continue_plan` it is of now: what can start earlier than planned does, what was due and has not begun is
     placed anew, and nothing is frozen, for a job that is gated loses nothing when it moves. Searching anew counts only
     where it gets more on time.
 
@@ -92,14 +95,21 @@ def carry_on(
     }
     standing = Standing.of(problem, {**waiting, **running})
     found = replan(standing, [], now_ms=0, freeze_ms=0, work=min(work, CHANGE_WORK), bring_forward=True)
-    runs = found.standing.runs()
     profile = profile_of(standing.steps, found.standing.placed.values(), 0)
     fits = all(profile.lowest(resource) >= 0 for resource in range(len(standing.resources)))
+    runs = _as_early(problem, found.standing.placed) if fits else found.standing.runs()
     plan = make_plan(
         problem, seed=seed, work=work, should_stop=should_stop, start_from=runs if fits else None, advise=False
     )
     reasons = Reasons.of(standing, [])
-    causes = {move.job: move.why for move in found.moves if move.after is not None}
+    causes = {
+        name: reasons.rerun(old[name], run, reasons.came_free())
+        for name, run in runs.items()
+        if name in old and run.start_ms < old[name].start_ms
+    }
+    causes |= {
+        move.job: move.why for move in found.moves if move.after is not None and move.after.run() == runs[move.job]
+    }
     causes |= {
         name: reasons.rerun(old[name], run, "it was due, and there is no room for it yet")
         for name, run in runs.items()
@@ -110,6 +120,14 @@ def carry_on(
     return replace(
         plan, jobs=tuple(_with_reason(one, before.get(one.id), runs, causes, reasons, anew) for one in plan.jobs)
     )
+
+
+def _as_early(problem: Problem, placed: Mapping[str, Placement]) -> dict[str, Run]:
+    """The runs with nothing that waits without a reason."""
+    board = arrange(problem)
+    given = Schedule([placed.get(task.job.id) for task in board.tasks])
+    early = as_early_as_it_fits(board, board.steps, given)
+    return {task.job.id: one.run() for task, one in zip(board.tasks, early.placed, strict=True) if one is not None}
 
 
 def _is_kept(job: PlanJob, run: Run) -> bool:

@@ -1,0 +1,228 @@
+"""Keeps the plan in force: replans when the cluster changes, takes over a published plan, and keeps the last good one.
+
+Nothing rests on a plan before `gpuyield.verify` has accepted it from its own inputs. A plan that is refused, and a
+store that is torn, change nothing: the plan before stays in force, and the store is written anew from it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Protocol  # Documents are JSON.
+
+from gpuyield.controller.live_plan import (
+    Claim,
+    as_to_plan,
+    facts,
+    is_same_plan,
+    make_live_plan,
+    next_change_ms,
+)
+from gpuyield.controller.plan_parts import Pointer, StoredPlan, TornStore
+from gpuyield.decide.live.jobs import LiveTerms
+from gpuyield.errors import GpuyieldError, SourceError
+from gpuyield.model.kueue import ClusterSnapshot, Work
+from gpuyield.units import SECOND_MS, parse_instant
+from gpuyield.verify import check
+
+BY_US = "controller"
+BEAT_MS = 60 * SECOND_MS
+"""However quiet the cluster is, the plan is looked at again after so long."""
+
+GRACE_MS = SECOND_MS
+"""So long after a planned start or end of which nothing is seen the plan no longer holds."""
+
+LOOK_MS = 2 * SECOND_MS
+"""The store is looked at so often: a published plan is taken over, a torn one found out."""
+
+_log = logging.getLogger(__name__)
+
+
+class Store(Protocol):
+    """Where the plan in force lies (`store.PlanStore`)."""
+
+    def pointer(self) -> Pointer | None:
+        """What is in force; None where nothing was ever written. Raises SourceError."""
+
+    def read(self, pointer: Pointer) -> StoredPlan:
+        """Its plan. Raises SourceError, TornStore among them."""
+
+    def write(self, plan: StoredPlan) -> Pointer:
+        """Put a plan in force, if nobody did so since the pointer was last looked at. Raises SourceError."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InForce:
+    """A verified plan; `made_ms` is when, `problem` the number of its facts (None: it was made elsewhere)."""
+
+    stored: StoredPlan
+    made_ms: int
+    made_of: int | None = None
+
+    @property
+    def document(self) -> Mapping[str, Any]:
+        """The plan document."""
+        return self.stored.document
+
+    def starts(self) -> dict[str, int]:
+        """When each job that has a place starts, in epoch ms."""
+        return {
+            one["id"]: parse_instant(one["segments"][0][0])
+            for one in self.document.get("jobs", ())
+            if one.get("segments")
+        }
+
+
+@dataclass(slots=True)
+class Tally:
+    """What happened so far."""
+
+    replans: int = 0
+    refused: int = 0
+    torn: int = 0
+    taken_over: int = 0
+
+
+class PlanKeeper:
+    """The plan in force of one cluster; `store_trouble` says why the store is of no use ("": it is)."""
+
+    def __init__(
+        self,
+        store: Store,
+        terms: Callable[[ClusterSnapshot], LiveTerms],
+        *,
+        is_parked: Claim,
+        is_asked: Claim,
+        time_limit: Callable[[], Callable[[], bool]],
+        writes: bool = True,
+    ) -> None:
+        self._store, self._terms = store, terms
+        self._is_parked, self._is_asked = is_parked, is_asked
+        self._time_limit, self._writes = time_limit, writes
+        self._taken: Pointer | None = None
+        self._generation = 0
+        self._looked_ms: int | None = None
+        self._is_written = False
+        self.in_force: InForce | None = None
+        self.store_trouble = "the plan store has not been read yet"
+        self.tally = Tally()
+
+    def keep(self, seen: ClusterSnapshot, now_ms: int) -> InForce | None:
+        """The plan in force for what is seen now; None where there is none yet, or no plan of ours can be trusted."""
+        if self._looked_ms is None or now_ms - self._looked_ms >= LOOK_MS or now_ms < self._looked_ms:
+            self._looked_ms = now_ms
+            self._look_at_store(now_ms)
+        there = as_to_plan(seen, is_parked=self._is_parked, is_asked=self._asks_in_vain(now_ms))
+        made_of = facts(there)
+        if self._is_due(made_of, now_ms):
+            self._replan(there, made_of, now_ms)
+        self._write()
+        return self.in_force
+
+    # When.
+
+    def _is_due(self, made_of: int, now_ms: int) -> bool:
+        if self.in_force is None or self.in_force.made_of != made_of:
+            return True
+        since_ms = now_ms - self.in_force.made_ms
+        if since_ms >= BEAT_MS or since_ms < 0:
+            return True
+        change_ms = next_change_ms(self.in_force.document, self.in_force.made_ms)
+        return change_ms is not None and now_ms >= change_ms + GRACE_MS
+
+    def _asks_in_vain(self, now_ms: int) -> Claim:
+        """Work with quota that the plan in force does not start now."""
+        starts = self.in_force.starts() if self.in_force is not None else {}
+
+        def asks(work: Work) -> bool:
+            start_ms = starts.get(work.id)
+            return self._is_asked(work) and (start_ms is None or start_ms > now_ms)
+
+        return asks
+
+    # What.
+
+    def _replan(self, there: ClusterSnapshot, made_of: int, now_ms: int) -> None:
+        before = None if self.in_force is None else self.in_force.document
+        self.tally.replans += 1
+        try:
+            made = make_live_plan(there, self._terms(there), before, should_stop=self._time_limit())
+        except GpuyieldError as err:
+            self.tally.refused += 1
+            _log.error("no new plan: %s", err)
+            self._keep_old(made_of, now_ms)
+            return
+        if not self._is_accepted(made.stored):
+            self._keep_old(made_of, now_ms)
+            return
+        same = before is not None and is_same_plan(before, made.stored.document)
+        self._is_written = self._is_written and same
+        self.in_force = InForce(stored=made.stored, made_ms=now_ms, made_of=made_of)
+
+    def _keep_old(self, made_of: int, now_ms: int) -> None:
+        """The last good plan stays in force; the same facts are not tried again before the next beat."""
+        if self.in_force is not None:
+            self.in_force = replace(self.in_force, made_of=made_of, made_ms=now_ms)
+
+    def _is_accepted(self, stored: StoredPlan) -> bool:
+        report = check(stored.document, stored.inputs)
+        if report.accepted and report.schema.startswith("gpuyield/plan/"):
+            return True
+        self.tally.refused += 1
+        why = "; ".join(str(one) for one in report.refused[:3]) or "it claims nothing that can be checked"
+        _log.error("a plan is not used, for it does not stand its check: %s", why[:500])
+        return False
+
+    # The store.
+
+    def _look_at_store(self, now_ms: int) -> None:
+        try:
+            pointer = self._store.pointer()
+            if pointer is None:
+                self._is_written = False
+            else:
+                self._generation = max(self._generation, pointer.generation)
+                if pointer != self._taken:
+                    self._take_over(self._store.read(pointer), now_ms)
+            self._taken = pointer
+            self.store_trouble = ""
+        except TornStore as err:
+            self._found_torn(err)
+        except SourceError as err:
+            self.store_trouble = str(err)
+            _log.warning("the plan store cannot be read: %s", err)
+
+    def _take_over(self, stored: StoredPlan, now_ms: int) -> None:
+        """The plan of the store, made by the leader before us or published, where it stands its check."""
+        if not self._is_accepted(stored):
+            self._is_written = False
+            return
+        self.in_force = InForce(stored=stored, made_ms=now_ms)
+        self._is_written = True
+        self.tally.taken_over += 1
+        _log.info("plan %d of %s taken over", stored.generation, stored.by or "nobody")
+
+    def _found_torn(self, err: TornStore) -> None:
+        """What lies there is of no use: our plan is written in its place, and until then the store is not readable."""
+        self.tally.torn += 1
+        self.store_trouble = str(err)
+        self._is_written = False
+        _log.error("%s", err)
+
+    def _write(self) -> None:
+        if self._is_written or self.in_force is None or not self._writes:
+            return
+        self._generation += 1
+        stored = replace(self.in_force.stored, generation=self._generation, by=BY_US)
+        try:
+            self._taken = self._store.write(stored)
+        except SourceError as err:
+            # Somebody published at this very moment, or the store is out of reach: the next look tells.
+            self._looked_ms = None
+            self.store_trouble = str(err)
+            _log.warning("the plan is not stored: %s", err)
+            return
+        self.in_force = replace(self.in_force, stored=stored)
+        self._is_written = True
+        self.store_trouble = ""

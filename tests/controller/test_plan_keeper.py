@@ -1,0 +1,246 @@
+"""The plan in force follows the cluster, is verified and stored, and survives a torn store and a refused plan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from doubles.kueue_objects import NOW, Object, flavor, job, local_queue, node, queue, seen, workload
+from gpuyield.controller.live_plan import make_live_plan
+from gpuyield.controller.plan_keeper import BEAT_MS, GRACE_MS, LOOK_MS, InForce, PlanKeeper
+from gpuyield.controller.plan_parts import Pointer, StoredPlan, TornStore, digest_of, pack, unpack
+from gpuyield.decide.live.jobs import LiveTerms
+from gpuyield.errors import SourceError
+from gpuyield.model.declaration import Declaration
+from gpuyield.model.kueue import ClusterSnapshot, Work
+from gpuyield.units import HOUR_MS, MINUTE_MS
+
+TERMS = LiveTerms(declaration=Declaration(), history=lambda family: None, stem=lambda name: name)
+
+
+@dataclass
+class KeptInMemory:
+    """A plan store without a cluster."""
+
+    now: Pointer | None = None
+    pieces: tuple[bytes, ...] = ()
+    written: list[StoredPlan] = field(default_factory=list)
+    out_of_reach: bool = False
+
+    def pointer(self) -> Pointer | None:
+        if self.out_of_reach:
+            raise SourceError("out of reach.", where="store")
+        return self.now
+
+    def read(self, pointer: Pointer) -> StoredPlan:
+        return unpack(pointer, self.pieces)
+
+    def write(self, plan: StoredPlan) -> Pointer:
+        if self.out_of_reach:
+            raise SourceError("out of reach.", where="store")
+        self.put(plan)
+        self.written.append(plan)
+        assert self.now is not None
+        return self.now
+
+    def put(self, plan: StoredPlan) -> None:
+        self.pieces = pack(plan.document, plan.inputs)
+        names = tuple(f"gpuyield-plan-{at}" for at in range(len(self.pieces)))
+        self.now = Pointer(
+            generation=plan.generation, digest=digest_of(self.pieces), pieces=names, by=plan.by or "somebody"
+        )
+
+    def tear(self) -> None:
+        """As if half of it had been written by another."""
+        assert self.now is not None
+        self.pieces = tuple(one[:-3] for one in self.pieces)
+        self.now = replace(self.now, generation=self.now.generation + 1)
+
+
+def no(work: Work) -> bool:
+    return False
+
+
+def keeper(store: KeptInMemory, *, writes: bool = True) -> PlanKeeper:
+    return PlanKeeper(
+        store,
+        lambda seen: TERMS,
+        is_parked=no,
+        is_asked=no,
+        time_limit=lambda: lambda: False,
+        writes=writes,
+    )
+
+
+def cluster(names: str = "ab", *, at_ms: int = NOW, running: Sequence[str] = (), gpus: int = 4) -> ClusterSnapshot:
+    """Jobs of 4 GPUs for an hour each on 4 GPUs; those that run began half an hour before the fixed instant."""
+    works: list[Object] = [workload(one, 4, on="h100" if one in running else "") for one in names]
+    return seen(
+        at_ms,
+        resourceflavors=[flavor("h100")],
+        clusterqueues=[queue("batch", {"h100": {"nominalQuota": gpus}})],
+        localqueues=[local_queue("main", "batch")],
+        nodes=[node("n0", gpus)],
+        workloads=works,
+        jobs=[job(one, expected_duration="1h", deadline="within 12h") for one in names],
+    )
+
+
+def starts(found: InForce | None) -> dict[str, int]:
+    """Minutes from the fixed instant, by the last letter."""
+    assert found is not None
+    return {name[-1]: (start - NOW) // MINUTE_MS for name, start in found.starts().items()}
+
+
+def test_the_first_plan_is_made_verified_and_stored() -> None:
+    store = KeptInMemory()
+    keeping = keeper(store)
+
+    found = keeping.keep(cluster(), NOW)
+
+    assert sorted(starts(found).values()) == [0, 60]
+    assert [(one.generation, one.by) for one in store.written] == [(1, "controller")]
+    assert keeping.store_trouble == ""
+
+
+def test_nothing_is_planned_or_written_while_nothing_changes() -> None:
+    store = KeptInMemory()
+    keeping = keeper(store)
+    first = keeping.keep(cluster(running="a"), NOW)
+
+    second = keeping.keep(cluster(running="a", at_ms=NOW + MINUTE_MS - 1), NOW + MINUTE_MS - 1)
+
+    assert second is not None
+    assert first is not None
+    assert second.document == first.document
+    assert (keeping.tally.replans, len(store.written)) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("later_ms", "changed"),
+    [
+        (1_000, {"names": "abc"}),
+        (1_000, {"names": "b"}),
+        (1_000, {"gpus": 8}),
+        (BEAT_MS, {}),
+        (30 * MINUTE_MS + GRACE_MS, {}),
+    ],
+    ids=["arrival", "finish", "capacity", "beat", "an end of which nothing is seen"],
+)
+def test_the_plan_is_made_anew_when_it_may_no_longer_hold(later_ms: int, changed: dict[str, object]) -> None:
+    keeping = keeper(KeptInMemory())
+    keeping.keep(cluster(running="a"), NOW)
+    later = NOW + later_ms
+
+    keeping.keep(cluster(**{"running": "a", "at_ms": later, **changed}), later)  # type: ignore[arg-type]
+
+    assert keeping.tally.replans == 2
+
+
+def test_a_beat_that_changes_no_start_writes_nothing() -> None:
+    store = KeptInMemory()
+    keeping = keeper(store)
+    keeping.keep(cluster(running="a"), NOW)
+
+    keeping.keep(cluster(running="a", at_ms=NOW + BEAT_MS), NOW + BEAT_MS)
+
+    assert (keeping.tally.replans, len(store.written)) == (2, 1)
+
+
+def test_the_next_leader_goes_on_with_the_plan_of_the_one_before() -> None:
+    store = KeptInMemory()
+    before = keeper(store).keep(cluster("abc", running="a"), NOW)
+
+    after = keeper(store).keep(cluster("abc", running="a", at_ms=NOW + 5_000), NOW + 5_000)
+
+    assert starts(after) == starts(before)
+
+
+def test_a_published_plan_is_taken_over_and_carried_on() -> None:
+    store = KeptInMemory()
+    keeping = keeper(store)
+    mine = starts(keeping.keep(cluster("abc", running="a"), NOW))
+    b_first = mine["b"] < mine["c"]
+    other = keeper(KeptInMemory()).keep(cluster("ac" if b_first else "ab", running="a"), NOW)
+    assert other is not None
+    swapped = make_live_plan(cluster("abc", running="a"), TERMS, other.document, should_stop=lambda: False)
+    store.put(replace(swapped.stored, generation=7, by="somebody"))
+
+    found = keeping.keep(cluster("abc", running="a", at_ms=NOW + LOOK_MS), NOW + LOOK_MS)
+
+    assert starts(found) == {"a": -30, "b": mine["c"], "c": mine["b"]}
+    assert keeping.tally.taken_over == 1
+
+
+def test_a_published_plan_that_does_not_stand_its_check_is_not_used() -> None:
+    store = KeptInMemory()
+    keeping = keeper(store)
+    good = keeping.keep(cluster(running="a"), NOW)
+    assert good is not None
+    document = {**good.document, "jobs": [{**one, "segments": []} for one in good.document["jobs"]]}
+    store.put(StoredPlan(document=document, inputs=good.stored.inputs, generation=9, by="somebody"))
+
+    found = keeping.keep(cluster(running="a", at_ms=NOW + LOOK_MS), NOW + LOOK_MS)
+
+    assert starts(found) == starts(good)
+    assert keeping.tally.refused == 1
+    assert (store.written[-1].by, store.written[-1].generation) == ("controller", 10)
+
+
+def test_a_torn_store_is_found_out_and_the_last_good_plan_is_kept_and_written_anew() -> None:
+    store = KeptInMemory()
+    keeping = keeper(store)
+    good = keeping.keep(cluster(running="a"), NOW)
+    store.tear()
+    torn = store.now
+    assert torn is not None
+    with pytest.raises(TornStore):
+        store.read(torn)
+
+    found = keeping.keep(cluster(running="a", at_ms=NOW + LOOK_MS), NOW + LOOK_MS)
+
+    assert starts(found) == starts(good)
+    assert (keeping.tally.torn, keeping.store_trouble) == (1, "")
+    assert store.now is not None
+    assert store.read(store.now).by == "controller"
+
+
+def test_a_store_out_of_reach_is_told_and_the_plan_stays_in_force() -> None:
+    store = KeptInMemory()
+    keeping = keeper(store)
+    good = keeping.keep(cluster(running="a"), NOW)
+    store.out_of_reach = True
+
+    found = keeping.keep(cluster(running="a", at_ms=NOW + LOOK_MS), NOW + LOOK_MS)
+
+    assert starts(found) == starts(good)
+    assert "out of reach" in keeping.store_trouble
+
+
+def test_it_says_that_the_store_is_of_no_use_until_it_has_been_read() -> None:
+    store = KeptInMemory(out_of_reach=True)
+    keeping = keeper(store)
+
+    keeping.keep(cluster(), NOW)
+
+    assert keeping.store_trouble != ""
+
+
+def test_a_dry_run_writes_nothing() -> None:
+    store = KeptInMemory()
+
+    found = keeper(store, writes=False).keep(cluster(), NOW)
+
+    assert found is not None
+    assert store.now is None
+
+
+def test_the_clock_may_jump_and_the_plan_follows() -> None:
+    keeping = keeper(KeptInMemory())
+    keeping.keep(cluster(at_ms=NOW + HOUR_MS), NOW + HOUR_MS)
+
+    found = keeping.keep(cluster(), NOW)
+
+    assert sorted(starts(found).values()) == [0, 60]
