@@ -38,7 +38,7 @@ def cluster(workloads: list[Object], jobs: list[Object], *, at_ms: int = NOW, gp
 
 
 def planned(of: ClusterSnapshot, before: MadePlan | None = None) -> MadePlan:
-    return make_live_plan(of, TERMS, before and before.stored.document, should_stop=lambda: False)
+    return make_live_plan(of, TERMS, None if before is None else before.stored.document, should_stop=lambda: False)
 
 
 def starts(made: MadePlan) -> dict[str, int]:

@@ -85,7 +85,7 @@ def runs_of(document: Mapping[str, Any], problem: Problem) -> dict[str, Run]:
     found: dict[str, Run] = {}
     for said in document.get("jobs", ()):
         job = jobs.get(said.get("id"))
-        segments = said.get("segments") or ()
+        segments: list[list[str]] = said.get("segments") or []
         if job is None or len(segments) != 1:
             continue
         shape = next((at for at, one in enumerate(job.shapes) if one.flavor == said.get("flavor")), None)
@@ -127,7 +127,7 @@ def facts(seen: ClusterSnapshot) -> int:
     return hash(
         (
             tuple(_of_work(one) for one in seen.work),
-            seen.queues and tuple((one.name, one.cohort, one.quotas, one.stopped) for one in seen.queues),
+            tuple((one.name, one.cohort, one.quotas, one.stopped) for one in seen.queues),
             seen.cohorts,
             seen.local_queues,
             tuple((one.name, one.gpus, one.unusable, tuple(sorted(one.labels.items()))) for one in seen.nodes or ()),
