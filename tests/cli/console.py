@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import pty
@@ -13,6 +14,8 @@ import termios
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from gpuyield.cli.edge import run
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,23 @@ class Console:
     folder: Path
 
     def run(self, *arguments: str, env: dict[str, str] | None = None) -> Done:
+        """A command run in this process, which spares the start of another one."""
+        out, err = io.StringIO(), io.StringIO()
+        before, home = dict(os.environ), Path.cwd()
+        os.environ.clear()
+        os.environ.update(_environment(env or {}))
+        os.chdir(self.folder)
+        try:
+            with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+                code = run(arguments)
+        finally:
+            os.chdir(home)
+            os.environ.clear()
+            os.environ.update(before)
+        return Done(code=code, out=out.getvalue(), err=err.getvalue())
+
+    def start(self, *arguments: str, env: dict[str, str] | None = None) -> Done:
+        """A command as a process of its own."""
         done = subprocess.run(
             [sys.executable, "-m", "gpuyield", *arguments],
             cwd=self.folder,

@@ -302,7 +302,7 @@ def test_the_tutorials_commands_work_one_after_the_other(made: tuple[Console, Do
     blocks = re.findall(r"```console\n(.*?)```", page, re.DOTALL)
     lines = [line for block in blocks for line in block.splitlines() if line.startswith("gpuyield ")]
 
-    done = {line: console.run(*shlex.split(line, comments=True)[1:]) for line in lines}
+    done = {line: console.start(*shlex.split(line, comments=True)[1:]) for line in lines}
 
     assert len(lines) >= 9
     assert {line: one.err for line, one in done.items() if one.code != 0} == {}

@@ -66,7 +66,7 @@ def test_errors_honour_the_format_of_the_environment(console: Console) -> None:
 def test_stdout_is_only_the_answer_and_the_next_command_goes_to_stderr(console: Console, jobs: Path) -> None:
     command = ("plan", "--jobs", jobs.name, *NIGHT, "--out", "night.json", "-o", "json")
 
-    loud, quiet = console.run(*command), console.run(*command, "--quiet")
+    loud, quiet = console.start(*command), console.start(*command, "--quiet")
 
     assert json.loads(loud.out) == json.loads(quiet.out) == json.loads((console.folder / "night.json").read_text())
     assert loud.err.startswith("Next: gpuyield verify night.json")

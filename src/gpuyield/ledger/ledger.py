@@ -11,6 +11,7 @@ import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any, cast  # rows of a SQL engine have no narrower type
 
@@ -127,9 +128,7 @@ class Ledger:
         Raises:
             SourceError: The ledger is damaged, or cannot be read.
         """
-        import duckdb
-
-        with reading(self.root), duckdb.connect() as connection:
+        with reading(self.root), _engine().cursor() as connection:
             fetched = connection.execute(sql, parameters).fetchnumpy()
         return {name: _plain(values) for name, values in fetched.items()}
 
@@ -285,6 +284,14 @@ def _sorting(table: Table, columns: Columns) -> npt.NDArray[np.int64]:
         else:
             keys.append(np.asarray(values))
     return np.lexsort(keys).astype(np.int64)
+
+
+@cache
+def _engine() -> Any:
+    """DuckDB in memory, begun once in a process; each query has a cursor of its own, as threads need it."""
+    import duckdb
+
+    return duckdb.connect()
 
 
 def _empty(kind: ColumnType) -> npt.NDArray[Any]:
