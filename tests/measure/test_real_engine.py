@@ -29,7 +29,8 @@ from required import missing
 pytestmark = [pytest.mark.live_measuring, pytest.mark.timeout(600)]
 
 _TOKENS = 16
-_SEARCHES = 2 if os.environ.get("GPUYIELD_LAWS", "sample") == "full" else 1
+_FULL = os.environ.get("GPUYIELD_LAWS", "sample") == "full"
+"""Two whole searches take five minutes; a sample is a quick one, which only estimates."""
 
 
 @pytest.fixture(scope="module")
@@ -76,6 +77,7 @@ def test_searches_at_a_real_engine_agree(url: str, tmp_path: Path) -> None:
         requests=path,
         max_rate="300",
         max_duration="150s",
+        level="standard" if _FULL else "quick",
         seed=5,
     )
     asked = read_question(question, Declaration())
@@ -90,10 +92,10 @@ def test_searches_at_a_real_engine_agree(url: str, tmp_path: Path) -> None:
             why_invalid=_why_nothing,
         )
 
-    found = [searched(f"search-{number}") for number in range(_SEARCHES)]
+    found = [searched(f"search-{number}") for number in range(2 if _FULL else 1)]
 
     for one, other in product(found, found):
-        assert (one.certified_rps, one.refuted_rps) != (None, None)
+        assert (one.certified_rps, one.refuted_rps) != (None, None) if _FULL else one.estimate_rps
         assert one.certified_rps is None or other.refuted_rps is None or one.certified_rps < other.refuted_rps
         assert not any(probe.failed for probe in one.probes)
 
