@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from threading import Event
 
 import pytest
 
@@ -71,6 +72,7 @@ def keeper(store: KeptInMemory, *, writes: bool = True) -> PlanKeeper:
         is_asked=no,
         time_limit=lambda: lambda: False,
         writes=writes,
+        patience_s=None,
     )
 
 
@@ -235,6 +237,32 @@ def test_a_dry_run_writes_nothing() -> None:
 
     assert found is not None
     assert store.now is None
+
+
+def test_a_plan_that_takes_long_does_not_keep_the_loop_waiting() -> None:
+    ready = Event()
+
+    def slowly(seen: ClusterSnapshot) -> LiveTerms:
+        ready.wait(30)
+        return TERMS
+
+    keeping = PlanKeeper(
+        KeptInMemory(),
+        slowly,
+        is_parked=no,
+        is_asked=no,
+        time_limit=lambda: lambda: False,
+        patience_s=0,
+    )
+
+    before = keeping.keep(cluster(), NOW)
+    ready.set()
+    keeping.close(wait=True)
+    after = keeping.keep(cluster(), NOW + 1)
+
+    assert before is None
+    assert sorted(starts(after).values()) == [0, 60]
+    assert keeping.tally.replans == 1
 
 
 def test_the_clock_may_jump_and_the_plan_follows() -> None:

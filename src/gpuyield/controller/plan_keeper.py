@@ -1,13 +1,15 @@
 """Keeps the plan in force: replans when the cluster changes, takes over a published plan, and keeps the last good one.
 
 Nothing rests on a plan before `gpuyield.verify` has accepted it from its own inputs. A plan that is refused, and a
-store that is torn, change nothing: the plan before stays in force, and the store is written anew from it.
+store that is torn, change nothing: the plan before stays in force, and the store is written anew from it. A plan that
+takes long is made beside the loop, which goes on with the one in force: who holds quota is answered in time.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from typing import Any, Protocol  # Documents are JSON.
 
@@ -35,6 +37,9 @@ GRACE_MS = SECOND_MS
 
 LOOK_MS = 2 * SECOND_MS
 """The store is looked at so often: a published plan is taken over, a torn one found out."""
+
+PATIENCE_S = 0.5
+"""A plan that is ready within so long is waited for: what arrives is answered by a plan that knows it."""
 
 _log = logging.getLogger(__name__)
 
@@ -74,6 +79,16 @@ class InForce:
         }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Making:
+    """A plan that is being made, for these facts, from the plan `before`."""
+
+    result: Future[StoredPlan | None]
+    made_of: int
+    now_ms: int
+    before: InForce | None
+
+
 @dataclass(slots=True)
 class Tally:
     """What happened so far."""
@@ -96,10 +111,13 @@ class PlanKeeper:
         is_asked: Claim,
         time_limit: Callable[[], Callable[[], bool]],
         writes: bool = True,
+        patience_s: float | None = PATIENCE_S,
     ) -> None:
         self._store, self._terms = store, terms
         self._is_parked, self._is_asked = is_parked, is_asked
-        self._time_limit, self._writes = time_limit, writes
+        self._time_limit, self._writes, self._patience_s = time_limit, writes, patience_s
+        self._beside = ThreadPoolExecutor(max_workers=1, thread_name_prefix="plan")
+        self._making: _Making | None = None
         self._taken: Pointer | None = None
         self._generation = 0
         self._looked_ms: int | None = None
@@ -115,10 +133,17 @@ class PlanKeeper:
             self._look_at_store(now_ms)
         there = as_to_plan(seen, is_parked=self._is_parked, is_asked=self._asks_in_vain(now_ms))
         made_of = facts(there)
-        if self._is_due(made_of, now_ms):
-            self._replan(there, made_of, now_ms)
+        if self._making is None and self._is_due(made_of, now_ms):
+            self._begin(there, made_of, now_ms)
+        if self._making is not None:
+            wait([self._making.result], timeout=self._patience_s)
+            self._take_made()
         self._write()
         return self.in_force
+
+    def close(self, *, wait: bool = False) -> None:
+        """Begin no more plans; with `wait` the one that is being made is finished first."""
+        self._beside.shutdown(wait=wait, cancel_futures=not wait)
 
     # When.
 
@@ -143,36 +168,48 @@ class PlanKeeper:
 
     # What.
 
-    def _replan(self, there: ClusterSnapshot, made_of: int, now_ms: int) -> None:
+    def _begin(self, there: ClusterSnapshot, made_of: int, now_ms: int) -> None:
         before = None if self.in_force is None else self.in_force.document
         self.tally.replans += 1
+        result = self._beside.submit(self._make, there, before)
+        self._making = _Making(result=result, made_of=made_of, now_ms=now_ms, before=self.in_force)
+
+    def _make(self, there: ClusterSnapshot, before: Mapping[str, Any] | None) -> StoredPlan | None:
+        """A plan that stands its check, or None. Runs beside the loop."""
         try:
             made = make_live_plan(there, self._terms(there), before, should_stop=self._time_limit())
         except GpuyieldError as err:
-            self.tally.refused += 1
             _log.error("no new plan: %s", err)
-            self._keep_old(made_of, now_ms)
+            return None
+        return made.stored if _is_accepted(made.stored) else None
+
+    def _take_made(self) -> None:
+        """The plan that was made, where it is ready, and nobody put another one in force meanwhile."""
+        making = self._making
+        if making is None or not making.result.done():
             return
-        if not self._is_accepted(made.stored):
-            self._keep_old(made_of, now_ms)
+        self._making = None
+        error = making.result.exception()
+        if error is not None:
+            _log.error("no new plan, by a mistake of ours", exc_info=error)
+        stored = None if error is not None else making.result.result()
+        if self.in_force is not None and (making.before is None or self._was_replaced(making.before)):
             return
-        same = before is not None and is_same_plan(before, made.stored.document)
+        if stored is None:
+            self.tally.refused += 1
+            self._keep_old(making.made_of, making.now_ms)
+            return
+        same = making.before is not None and is_same_plan(making.before.document, stored.document)
         self._is_written = self._is_written and same
-        self.in_force = InForce(stored=made.stored, made_ms=now_ms, made_of=made_of)
+        self.in_force = InForce(stored=stored, made_ms=making.now_ms, made_of=making.made_of)
+
+    def _was_replaced(self, before: InForce) -> bool:
+        return self.in_force is not None and self.in_force.document is not before.document
 
     def _keep_old(self, made_of: int, now_ms: int) -> None:
         """The last good plan stays in force; the same facts are not tried again before the next beat."""
         if self.in_force is not None:
             self.in_force = replace(self.in_force, made_of=made_of, made_ms=now_ms)
-
-    def _is_accepted(self, stored: StoredPlan) -> bool:
-        report = check(stored.document, stored.inputs)
-        if report.accepted and report.schema.startswith("gpuyield/plan/"):
-            return True
-        self.tally.refused += 1
-        why = "; ".join(str(one) for one in report.refused[:3]) or "it claims nothing that can be checked"
-        _log.error("a plan is not used, for it does not stand its check: %s", why[:500])
-        return False
 
     # The store.
 
@@ -195,7 +232,8 @@ class PlanKeeper:
 
     def _take_over(self, stored: StoredPlan, now_ms: int) -> None:
         """The plan of the store, made by the leader before us or published, where it stands its check."""
-        if not self._is_accepted(stored):
+        if not _is_accepted(stored):
+            self.tally.refused += 1
             self._is_written = False
             return
         self.in_force = InForce(stored=stored, made_ms=now_ms)
@@ -226,3 +264,12 @@ class PlanKeeper:
         self.in_force = replace(self.in_force, stored=stored)
         self._is_written = True
         self.store_trouble = ""
+
+
+def _is_accepted(stored: StoredPlan) -> bool:
+    report = check(stored.document, stored.inputs)
+    if report.accepted and report.schema.startswith("gpuyield/plan/"):
+        return True
+    why = "; ".join(str(one) for one in report.refused[:3]) or "it claims nothing that can be checked"
+    _log.error("a plan is not used, for it does not stand its check: %s", why[:500])
+    return False
