@@ -77,6 +77,45 @@ class GpuQuota:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """An AdmissionCheck: who answers it, and whether Kueue may ask it now."""
+
+    name: str
+    controller: str
+    active: bool
+
+
+class CheckState(StrEnum):
+    """An answer to an AdmissionCheck, as Kueue writes it."""
+
+    PENDING = "Pending"
+    READY = "Ready"
+    RETRY = "Retry"
+    REJECTED = "Rejected"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckEntry:
+    """What a Workload's status says of one AdmissionCheck."""
+
+    name: str
+    state: CheckState
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRef:
+    """The object behind a Workload, to write to: a Job as a rule, the Workload itself where nothing owns it."""
+
+    api_version: str
+    kind: str
+    name: str
+    uid: str
+    version: str = ""
+    """Its `resourceVersion`; "" where it could not be read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterQueue:
     """A ClusterQueue with its GPU quotas in order of preference.
 
@@ -163,6 +202,10 @@ class Work:
     `annotations` and `labels` are the job's, over those of its pods. `past_run_ms` ran before an eviction,
     `max_run_ms` is Kueue's limit (None: none). `succeeded` is None until it has finished, or where that is not told;
     `ran_on` are the flavors that it was admitted to.
+
+    `checks` are the entries of its status, `evicted` whether Kueue is taking it back just now, `version` its
+    `resourceVersion`, `marks` our own annotations on the Workload itself, `job` the object to write to (None where
+    nothing tells it).
     """
 
     namespace: str
@@ -191,6 +234,11 @@ class Work:
     owner: str = ""
     annotations: Mapping[str, str] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
+    checks: tuple[CheckEntry, ...] = ()
+    evicted: bool = False
+    version: str = ""
+    marks: Mapping[str, str] = field(default_factory=dict)
+    job: JobRef | None = None
 
     @property
     def id(self) -> str:
@@ -248,4 +296,5 @@ class ClusterSnapshot:
     recurring: tuple[Recurring, ...] = ()
     nodes: tuple[Node, ...] | None = None
     pods: tuple[GpuPod, ...] | None = None
+    checks: tuple[Check, ...] = ()
     gaps: tuple[Gap, ...] = ()

@@ -4,8 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gpuyield.collect.kueue.shapes import Object, condition, items, mapping, quantity, taints, text, texts, tolerations
-from gpuyield.model.kueue import ClusterQueue, Cohort, Flavor, GpuQuota, LocalQueue, is_gpu_resource
+from gpuyield.collect.kueue.shapes import (
+    Object,
+    condition,
+    is_true,
+    items,
+    mapping,
+    quantity,
+    taints,
+    text,
+    texts,
+    tolerations,
+)
+from gpuyield.model.kueue import Check, ClusterQueue, Cohort, Flavor, GpuQuota, LocalQueue, is_gpu_resource
 
 
 def flavor(of: Object) -> Flavor:
@@ -16,6 +27,15 @@ def flavor(of: Object) -> Flavor:
         node_labels=texts(spec, "nodeLabels"),
         taints=taints(items(spec, "nodeTaints")),
         tolerations=tolerations(items(spec, "tolerations")),
+    )
+
+
+def check(of: Object) -> Check:
+    """An AdmissionCheck."""
+    return Check(
+        name=text(mapping(of, "metadata"), "name"),
+        controller=text(mapping(of, "spec"), "controllerName"),
+        active=is_true(of, "Active"),
     )
 
 

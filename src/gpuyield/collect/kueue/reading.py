@@ -22,6 +22,7 @@ OF_RUNS = ("workloads", "jobs")
 
 _COST = {
     f"cohorts.{KUEUE}": "Cohorts count as if they had no parent and no quota of their own.",
+    f"admissionchecks.{KUEUE}": "Which queues are planned queues is not known.",
     "jobs.batch": "The annotations of jobs are not known, only those of their pods.",
     "cronjobs.batch": "Jobs that come again are not planned ahead.",
     "nodes": "How many GPUs exist is not known, only quotas.",
@@ -81,6 +82,7 @@ def read_objects(server: ApiServer, version: str, *, only: Collection[str] = ())
             refused.append(f"{plural}.{KUEUE}")
     optional: tuple[tuple[str, str, str, dict[str, str]], ...] = (
         ("cohorts", f"{root}/cohorts", f"cohorts.{KUEUE}", {}),
+        ("admissionchecks", f"{root}/admissionchecks", f"admissionchecks.{KUEUE}", {}),
         ("jobs", "/apis/batch/v1/jobs", "jobs.batch", {}),
         ("cronjobs", "/apis/batch/v1/cronjobs", "cronjobs.batch", {}),
         ("nodes", "/api/v1/nodes", "nodes", {}),

@@ -60,6 +60,7 @@ def snapshot(objects: Objects, *, at_ms: int) -> ClusterSnapshot:
         recurring=made("cronjobs", recurring),
         nodes=made("nodes", _node) if "nodes" in lists else None,
         pods=made("pods", lambda of: _pod(of, managed)) if "pods" in lists else None,
+        checks=made("admissionchecks", queues.check),
         gaps=tuple(gaps),
     )
 

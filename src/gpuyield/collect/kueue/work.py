@@ -17,10 +17,20 @@ from gpuyield.collect.kueue.shapes import (
     texts,
 )
 from gpuyield.errors import DeclarationError
-from gpuyield.model.kueue import PodSet, Recurring, Work, WorkState, is_gpu_resource
+from gpuyield.model.kueue import (
+    CheckEntry,
+    CheckState,
+    JobRef,
+    PodSet,
+    Recurring,
+    Work,
+    WorkState,
+    is_gpu_resource,
+)
 
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 GATES = "kueue.x-k8s.io/admission-gated-by"
+OURS = "gpuyield.dev/"
 MAX_RUN_LABEL = "kueue.x-k8s.io/max-exec-time-seconds"
 
 
@@ -81,6 +91,11 @@ def work(of: Object, *, owners: Mapping[str, Object], cluster_queues: Mapping[tu
         owner=_controller(owner),
         annotations=annotations,
         labels={**_templates(spec, "labels"), **texts(mapping(owner, "metadata"), "labels")},
+        checks=_checks(status),
+        evicted=is_true(of, "Evicted"),
+        version=text(meta, "resourceVersion"),
+        marks={key: value for key, value in texts(meta, "annotations").items() if key.startswith(OURS)},
+        job=_job(reference, owner, of),
     )
 
 
@@ -112,6 +127,30 @@ def recurring(of: Object) -> Recurring | None:
         annotations={**texts(pods_meta, "annotations"), **texts(job_meta, "annotations")},
         labels=labels,
         max_run_ms=_seconds(labels.get(MAX_RUN_LABEL)),
+    )
+
+
+def _checks(status: Object) -> tuple[CheckEntry, ...]:
+    known = set(CheckState)
+    return tuple(
+        CheckEntry(name=text(one, "name"), state=CheckState(text(one, "state")), message=text(one, "message"))
+        for one in items(status, "admissionChecks")
+        if text(one, "state") in known
+    )
+
+
+def _job(reference: Object, owner: Object, of: Object) -> JobRef:
+    """What owns a Workload, else the Workload itself."""
+    if not reference:
+        meta = mapping(of, "metadata")
+        api_version, kind, name, uid = text(of, "apiVersion"), "Workload", text(meta, "name"), text(meta, "uid")
+        return JobRef(api_version=api_version, kind=kind, name=name, uid=uid, version=text(meta, "resourceVersion"))
+    return JobRef(
+        api_version=text(reference, "apiVersion"),
+        kind=text(reference, "kind"),
+        name=text(reference, "name"),
+        uid=text(reference, "uid"),
+        version=text(mapping(owner, "metadata"), "resourceVersion"),
     )
 
 
