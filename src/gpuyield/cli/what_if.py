@@ -40,7 +40,8 @@ def what_if(
     resource:
         Kind of GPUs that --gpus changes, such as gpu/h100 (default: the only one).
     job:
-        File of one or more jobs to add.
+        File of one or more jobs to add; or the manifest of a Job, JobSet or CronJob that is not submitted yet: when it
+        would start on the live cluster, on what, with how much slack, and what it lacks.
     move:
         JOB=DEADLINE or milestone:NAME=TIME (repeatable).
     drop:

@@ -24,10 +24,14 @@ _DECLARED_AT = "sources.kubernetes"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """An API server and how it lets us in; `name` is its context, for messages."""
+    """An API server and how it lets us in; `name` is its context, for messages.
+
+    `namespace` is the one that the context, or the pod's own account, is for.
+    """
 
     name: str
     server: str
+    namespace: str = "default"
     ca_pem: str = field(default="", repr=False)
     secrets: Secrets = field(default=Secrets(), repr=False)
 
@@ -64,10 +68,16 @@ def _own_account(host: str, port: str, folder: Path) -> Cluster:
     authority = folder / "ca.crt"
     return Cluster(
         name="in-cluster",
+        namespace=_own_namespace(folder),
         server=f"https://{address}:{port}",
         ca_pem=_text(authority, "the pod's own account") if authority.is_file() else "",
         secrets=_bearer(_text(folder / "token", "the pod's own account")),
     )
+
+
+def _own_namespace(folder: Path) -> str:
+    file = folder / "namespace"
+    return _text(file, "the pod's own account").strip() if file.is_file() else "default"
 
 
 def _from_files(files: Sequence[Path], context: str | None) -> Cluster:
@@ -99,6 +109,7 @@ def _from_files(files: Sequence[Path], context: str | None) -> Cluster:
     return Cluster(
         name=wanted,
         server=str(facts.get("server", "")).rstrip("/"),
+        namespace=str(its.get("namespace") or "default"),
         ca_pem=_pem(facts, "certificate-authority", file),
         secrets=Secrets() if user is None else _user(user[1], user[0], wanted),
     )

@@ -22,6 +22,7 @@ PATIENCE = Patience(connect_s=3.0, read_s=10.0, total_s=30.0, attempts=2)
 _PAGE = "500"
 _FRESH_STARTS = 3
 _Item = TypeVar("_Item")
+_Read = TypeVar("_Read")
 
 KUEUE = "kueue.x-k8s.io"
 """The group of Kueue's API."""
@@ -102,6 +103,7 @@ class _Group(msgspec.Struct, rename={"preferred": "preferredVersion"}):
 _SERVICES = msgspec.json.Decoder(_Page[_Service])
 _QUEUES = msgspec.json.Decoder(_Page[_Named])
 _GROUP = msgspec.json.Decoder(_Group)
+_OBJECT = msgspec.json.Decoder(dict[str, Any])
 _OBJECTS = msgspec.json.Decoder(_Page[dict[str, Any]])
 
 
@@ -110,11 +112,12 @@ class Forbidden(SourceError):
 
 
 class ApiServer:
-    """Reads lists of one cluster; `context` is its name in messages."""
+    """Reads lists of one cluster; `context` is its name in messages, `namespace` the one that it is for."""
 
-    def __init__(self, context: str, http: HttpClient) -> None:
+    def __init__(self, context: str, http: HttpClient, *, namespace: str = "default") -> None:
         self.context = context
         self.http = http
+        self.namespace = namespace
 
     def services(self) -> list[ServiceSeen]:
         """All services of all namespaces.
@@ -158,6 +161,15 @@ class ApiServer:
             SourceError: Out of reach, not allowed (`Forbidden`), or the list changes faster than it can be read.
         """
         return self._all(path, what, _OBJECTS, query or {}, may_lack=True)
+
+    def object(self, path: str, what: str) -> dict[str, Any] | None:
+        """One object as it is sent; None where there is none.
+
+        Raises:
+            SourceError: Out of reach, or not allowed (`Forbidden`).
+        """
+        answer = self.http.get(path)
+        return None if answer.status == 404 else self._read(answer, what, _OBJECT)
 
     def _group(self, group: str) -> _Group | None:
         answer = self.http.get(f"/apis/{group}")
@@ -211,7 +223,7 @@ class ApiServer:
             if not further:
                 return found
 
-    def _read(self, answer: Answer, what: str, decoder: msgspec.json.Decoder[_Page[_Item]]) -> _Page[_Item]:
+    def _read(self, answer: Answer, what: str, decoder: msgspec.json.Decoder[_Read]) -> _Read:
         if answer.status in (401, 403):
             raise Forbidden(
                 f"Context {self.context} may not list {what} ({answer.status}).",
@@ -238,7 +250,8 @@ def api_server(context: str | None, *, environment: Mapping[str, str], home: Pat
         secrets=cluster.secrets,
         hint=f"Does kubectl --context {cluster.name} version answer?",
     )
-    return ApiServer(cluster.name, HttpClient(replace(where, ca_pem=cluster.ca_pem), patience=PATIENCE))
+    http = HttpClient(replace(where, ca_pem=cluster.ca_pem), patience=PATIENCE)
+    return ApiServer(cluster.name, http, namespace=cluster.namespace)
 
 
 def probe(server: ApiServer) -> ClusterSeen:

@@ -11,7 +11,7 @@ from gpuyield.collect.kubeconfig import ACCOUNT_FOLDER
 from gpuyield.collect.kueue.finished import Finished, finished_work, read_finished, write_finished
 from gpuyield.collect.kueue.reading import OF_RUNS, read_objects, serves_kueue
 from gpuyield.collect.kueue.snapshot import snapshot
-from gpuyield.collect.probe import api_server
+from gpuyield.collect.probe import ApiServer, api_server
 from gpuyield.decide.live.jobs import LiveTerms
 from gpuyield.decide.live.problem import LiveProblem, live_problem
 from gpuyield.errors import DeclarationError, SourceError
@@ -66,10 +66,28 @@ def live_cluster(*, file: Path, ledger_root: Path) -> LiveCluster | None:
     return LiveCluster(declaration=declared, live=live_problem(seen, terms), history=history)
 
 
+def live_server(declared: Declaration) -> ApiServer:
+    """The API server of the declared context, else of the current one, else of the pod that we run in.
+
+    Raises:
+        DeclarationError: No way to the cluster.
+    """
+    context = declared.sources.kubernetes.context if declared.sources.kubernetes else None
+    return api_server(context, environment=os.environ, home=Path.home())
+
+
+def live_namespace(declared: Declaration) -> str:
+    """The namespace that the context is for.
+
+    Raises:
+        DeclarationError: No way to the cluster.
+    """
+    return live_server(declared).namespace
+
+
 def _seen(declared: Declaration, *, only: Collection[str] = ()) -> ClusterSnapshot | None:
     """What the declared cluster shows now, or `only` of these plurals; None where Kueue is not installed."""
-    context = declared.sources.kubernetes.context if declared.sources.kubernetes else None
-    server = api_server(context, environment=os.environ, home=Path.home())
+    server = live_server(declared)
     version = serves_kueue(server)
     return None if version is None else snapshot(read_objects(server, version, only=only), at_ms=wall_clock_ms())
 

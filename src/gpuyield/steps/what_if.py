@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC
 from pathlib import Path
 
+from gpuyield.collect.kueue.manifests import holds_manifests
 from gpuyield.declare.deadlines import deadline_ms, parse_deadline
 from gpuyield.declare.jobs import JobTerms, parse_jobs
 from gpuyield.declare.problem import gpu_resources
@@ -22,6 +23,7 @@ from gpuyield.report.screens.what_if import what_if_answer as answer_of
 from gpuyield.steps.plan import command_line, make, read_named_problem
 from gpuyield.steps.plan_cluster import cluster_work
 from gpuyield.steps.setting import read_declaration
+from gpuyield.steps.what_if_manifest import manifest_answer
 from gpuyield.units import parse_zone
 
 _TIME_LIMIT = "10s"
@@ -43,6 +45,11 @@ def what_if_answer(
 ) -> Answer:
     """The answer of `gpuyield what-if`."""
     declared = read_declaration(file)
+    data = read_file(add) if add is not None else b""
+    if add is not None and holds_manifests(data):
+        beside = (("--jobs", jobs), ("--capacity", capacity), ("--gpus", gpus), ("--move", moves), ("--drop", drops))
+        others = tuple(name for name, value in (*beside, ("--origin", origin)) if value)
+        return manifest_answer(data, file=file, ledger_root=ledger_root, manifest=add, others=others, seed=seed)
     exist, more = _gpus(gpus)
     if capacity is not None and exist is not None:
         raise DeclarationError("the capacity file says what exists.", where="--gpus", fix="Write only the change: +8.")

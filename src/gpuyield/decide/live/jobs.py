@@ -47,6 +47,17 @@ class ReadWork:
     gaps: tuple[Gap, ...] = field(default=())
 
 
+def job_settings(work: Work, declared: Declaration) -> JobSettings:
+    """What the annotations of a Workload are read against."""
+    return JobSettings(
+        created_ms=work.created_ms,
+        zone=parse_zone(declared.reporting_zone),
+        milestones=declared.milestones,
+        limit=declared.limits.get(work.namespace),
+        gpus=work.gpus,
+    )
+
+
 class JobReader:
     """Reads the Workloads of one snapshot."""
 
@@ -67,14 +78,7 @@ class JobReader:
 
     def promise(self, work: Work) -> tuple[JobPromise, list[Gap]]:
         """What a job promises, as far as it can be read; each mistake is a gap."""
-        declared = self._terms.declaration
-        settings = JobSettings(
-            created_ms=work.created_ms,
-            zone=parse_zone(declared.reporting_zone),
-            milestones=declared.milestones,
-            limit=declared.limits.get(work.namespace),
-            gpus=work.gpus,
-        )
+        settings = job_settings(work, self._terms.declaration)
         annotations, labels = dict(work.annotations), dict(work.labels)
         gaps: list[Gap] = []
         while True:
