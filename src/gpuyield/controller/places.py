@@ -1,0 +1,61 @@
+"""A plan as the controller acts on it: each job's place, and what is known of the job itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any  # Documents are JSON.
+
+from gpuyield.decide.live.jobs import ReadWork
+from gpuyield.units import parse_instant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """What a plan gives a job; `start_ms` and `end_ms` are None where it gives none. Times are epoch ms."""
+
+    start_ms: int | None
+    end_ms: int | None
+    flavor: str | None
+    status: str
+    deadline_ms: int | None = None
+    slack_s: float | None = None
+    p_late: float | None = None
+    why: str = ""
+    moved_because: str = ""
+
+    def is_due(self, now_ms: int) -> bool:
+        """Whether its time has come."""
+        return self.start_ms is not None and self.start_ms <= now_ms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanInForce:
+    """The places of all jobs by id, and the Workloads as they were read for it, by uid."""
+
+    places: Mapping[str, Place]
+    read: Mapping[str, ReadWork]
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any], work: Iterable[ReadWork]) -> PlanInForce:
+        """From a plan document and the live problem that it was made of."""
+        return cls(
+            places={said["id"]: _place(said) for said in document.get("jobs", ())},
+            read={one.work.uid: one for one in work},
+        )
+
+
+def _place(said: Mapping[str, Any]) -> Place:
+    segments = said.get("segments") or []
+    deadline = said.get("deadline") or said.get("due")
+    return Place(
+        start_ms=parse_instant(segments[0][0]) if segments else None,
+        end_ms=parse_instant(segments[-1][1]) if segments else None,
+        flavor=said.get("flavor"),
+        status=said.get("status", ""),
+        deadline_ms=None if deadline is None else parse_instant(deadline),
+        slack_s=said.get("slack_s"),
+        p_late=said.get("p_late"),
+        why=said.get("why") or "",
+        moved_because=said.get("moved_because") or "",
+    )
