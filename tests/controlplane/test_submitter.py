@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 import yaml
-from kube import Object
-from scenario import Scenario, job_manifest
+from kube import JOB, WORKLOAD, Object, wait_for
+from scenario import Scenario, job_manifest, now
 
 from controlplane import ControlPlane
 
@@ -24,8 +24,8 @@ FLAVOR = "submit-gpu"
 OTHER = "submit-other"
 
 
-@pytest.fixture
-def stage(stack: ControlPlane) -> Iterator[Scenario]:
+@pytest.fixture(scope="module")
+def queues(stack: ControlPlane) -> Iterator[tuple[Scenario, Scenario]]:
     """A queue of the node's four GPUs, and another team's namespace that uses it too."""
     stage = Scenario(stack.client(), NAME, checked=False)
     stage.set_up({FLAVOR: 4})
@@ -33,10 +33,20 @@ def stage(stack: ControlPlane) -> Iterator[Scenario]:
     stack.client().apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": OTHER}})
     other.add_local_queue("main", NAME)
     try:
-        yield stage
+        yield stage, other
     finally:
         other.tear_down()
         stage.tear_down()
+
+
+@pytest.fixture
+def stage(queues: tuple[Scenario, Scenario]) -> Iterator[Scenario]:
+    """The queue without any job."""
+    yield queues[0]
+    for each in queues:
+        for job in each.client.list(JOB, each.name):
+            each.cancel(job["metadata"]["name"])
+        wait_for("the Workloads to go", lambda of=each: not of.client.list(WORKLOAD, of.name), timeout_s=60)
 
 
 def gpuyield(kubeconfig: Path, *arguments: str, folder: Path, form: str = "json") -> tuple[int, str]:
@@ -98,3 +108,82 @@ def test_all_mistakes_of_a_manifest_are_told_at_once(stack: ControlPlane, stage:
     assert code == 2
     assert errors[:2] == ["it asks for no GPU.", f"there is no LocalQueue mian in namespace {NAME}."]
     assert len(errors) == 3
+
+
+def test_a_job_is_explained_with_rights_on_its_namespace_alone(
+    stack: ControlPlane, stage: Scenario, tmp_path: Path
+) -> None:
+    stage.submit("held", 2, gated=True, annotations={"gpuyield.dev/deadline": "within 4h", "gpuyield.dev/weight": "9"})
+    held = stage.workload("held")
+    said = "It starts when another team's job ends, at 12:00."
+    _event(stack, "held", "Job", said)
+    _event(stack, held["metadata"]["name"], "Workload", said)
+    user = f"system:serviceaccount:{NAME}:person"
+    _may_read_namespace(stack, user)
+    kubeconfig = stack.kubeconfig(user, groups=("system:authenticated",))
+
+    one = asked(kubeconfig, "explain", "job/held", "-n", NAME, folder=tmp_path)
+    code, words = gpuyield(kubeconfig, "explain", "job/held", "--namespace", NAME, folder=tmp_path, form="table")
+    elsewhere, refused = gpuyield(kubeconfig, "explain", "job/held", "-n", OTHER, folder=tmp_path, form="table")
+    absent, _ = gpuyield(kubeconfig, "explain", "job/nothing", "-n", NAME, folder=tmp_path)
+
+    assert (one["state"], one["gpus"], one["queue"], one["may_not_read"]) == ("gated", 2, "main", [])
+    assert [(each["reason"], each["message"]) for each in one["said"] if each["by"] == "gpuyield-controller"] == [
+        ("Planned", said)
+    ]
+    assert [each["where"] for each in one["mistakes"]] == [f"{NAME}/held: gpuyield.dev/weight"]
+    assert one["local_queue"]["cluster_queue"] == NAME
+    assert code == 0
+    assert "waits since" in words
+    assert said in words
+    assert "The plan in force cannot be seen by this account" in words
+    assert "how much quota is free, is not known here" in " ".join(words.split())
+    assert (elsewhere, absent) == (0, 2)
+    assert "may not read" in refused
+
+
+def test_a_parked_job_says_until_when_and_why(stack: ControlPlane, stage: Scenario, tmp_path: Path) -> None:
+    stage.submit("parked", 2, gated=True, annotations={"gpuyield.dev/deadline": "within 4h"})
+    workload = stage.workload("parked")["metadata"]["name"]
+    marks = {"gpuyield.dev/parked": "2026-12-01T23:00:00Z", "gpuyield.dev/parked-because": "Its turn is at 23:00"}
+    change = {"metadata": {"annotations": marks}, "spec": {"active": False}}
+    stack.client().merge(WORKLOAD, workload, change, NAME)
+
+    one = asked(stack.kubeconfig(), "explain", "job/parked", "-n", NAME, folder=tmp_path)
+
+    assert one["state"] == "parked"
+    assert one["parked"] == {"until": "2026-12-01T23:00:00Z", "because": "Its turn is at 23:00"}
+
+
+def _may_read_namespace(stack: ControlPlane, user: str) -> None:
+    """The rights of somebody who works in one namespace."""
+    rbac, meta = "rbac.authorization.k8s.io/v1", {"name": "reader", "namespace": NAME}
+    rules = [
+        {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["get", "list"]},
+        {"apiGroups": ["kueue.x-k8s.io"], "resources": ["workloads", "localqueues"], "verbs": ["get", "list"]},
+        {"apiGroups": [""], "resources": ["events"], "verbs": ["get", "list"]},
+    ]
+    subject = {"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": user}
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "reader"}
+    stack.client().apply({"apiVersion": rbac, "kind": "Role", "metadata": meta, "rules": rules})
+    binding = {"kind": "RoleBinding", "metadata": meta, "roleRef": reference, "subjects": [subject]}
+    stack.client().apply({"apiVersion": rbac, **binding})
+
+
+def _event(stack: ControlPlane, name: str, kind: str, message: str) -> None:
+    """An event as the controller writes it."""
+    at = now()
+    stack.client().create(
+        {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": f"{name}.said", "namespace": NAME},
+            "involvedObject": {"kind": kind, "name": name, "namespace": NAME},
+            "type": "Normal",
+            "reason": "Planned",
+            "message": message,
+            "source": {"component": "gpuyield-controller"},
+            "firstTimestamp": at,
+            "lastTimestamp": at,
+        }
+    )

@@ -28,7 +28,7 @@ _COST = {
     "nodes": "How many GPUs exist is not known, only quotas.",
     "pods": "What is free on each node is not known.",
 }
-_PLURALS = {"RayJob": "rayjobs", "RayCluster": "rayclusters", "JobSet": "jobsets", "TrainJob": "trainjobs"}
+PLURALS = {"RayJob": "rayjobs", "RayCluster": "rayclusters", "JobSet": "jobsets", "TrainJob": "trainjobs"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +137,7 @@ def _owners(server: ApiServer, workloads: Iterable[Object]) -> tuple[tuple[Objec
     for version, kind in sorted(kinds):
         if kind in ("Job", "Pod", "") or "/" not in version:
             continue
-        plural = _PLURALS.get(kind, f"{kind.lower()}s")
+        plural = PLURALS.get(kind, f"{kind.lower()}s")
         what = f"{plural}.{version.partition('/')[0]}"
         try:
             found += server.objects(f"/apis/{version}/{plural}", what)
