@@ -93,7 +93,11 @@ def cluster(names: str = "ab", *, at_ms: int = NOW, running: Sequence[str] = (),
 def starts(found: InForce | None) -> dict[str, int]:
     """Minutes from the fixed instant, by the last letter."""
     assert found is not None
-    return {name[-1]: (start - NOW) // MINUTE_MS for name, start in found.starts().items()}
+    return {
+        name[-1]: (place.start_ms - NOW) // MINUTE_MS
+        for name, place in found.plan.places.items()
+        if place.start_ms is not None
+    }
 
 
 def test_the_first_plan_is_made_verified_and_stored() -> None:

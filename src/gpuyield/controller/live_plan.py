@@ -111,13 +111,11 @@ def next_change_ms(document: Mapping[str, Any], after_ms: int) -> int | None:
 
 
 def is_same_plan(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether two documents let every job run at the same time on the same GPUs, and say the same of its chances."""
+    """Whether two documents let every job run at the same time on the same GPUs, under the same deadlines."""
+    keys = ("flavor", "gpus", "segments", "deadline", "due", "status", "p_late")
 
     def told(document: Mapping[str, Any]) -> dict[str, Any]:
-        return {
-            said["id"]: (said.get("flavor"), said.get("gpus"), said.get("segments"), said.get("status"))
-            for said in document.get("jobs", ())
-        }
+        return {said["id"]: tuple(said.get(key) for key in keys) for said in document.get("jobs", ())}
 
     return told(one) == told(other)
 

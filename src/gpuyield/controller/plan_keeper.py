@@ -15,17 +15,20 @@ from typing import Any, Protocol  # Documents are JSON.
 
 from gpuyield.controller.live_plan import (
     Claim,
+    MadePlan,
     as_to_plan,
     facts,
     is_same_plan,
     make_live_plan,
     next_change_ms,
 )
+from gpuyield.controller.places import PlanInForce
 from gpuyield.controller.plan_parts import Pointer, StoredPlan, TornStore
 from gpuyield.decide.live.jobs import LiveTerms
+from gpuyield.decide.live.problem import live_problem
 from gpuyield.errors import GpuyieldError, SourceError
 from gpuyield.model.kueue import ClusterSnapshot, Work
-from gpuyield.units import SECOND_MS, parse_instant
+from gpuyield.units import SECOND_MS
 from gpuyield.verify import check
 
 BY_US = "controller"
@@ -59,9 +62,10 @@ class Store(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InForce:
-    """A verified plan; `made_ms` is when, `problem` the number of its facts (None: it was made elsewhere)."""
+    """A verified plan, and what the controller acts on; `made_of` is the number of its facts (None: made elsewhere)."""
 
     stored: StoredPlan
+    plan: PlanInForce
     made_ms: int
     made_of: int | None = None
 
@@ -70,20 +74,12 @@ class InForce:
         """The plan document."""
         return self.stored.document
 
-    def starts(self) -> dict[str, int]:
-        """When each job that has a place starts, in epoch ms."""
-        return {
-            one["id"]: parse_instant(one["segments"][0][0])
-            for one in self.document.get("jobs", ())
-            if one.get("segments")
-        }
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Making:
     """A plan that is being made, for these facts, from the plan `before`."""
 
-    result: Future[StoredPlan | None]
+    result: Future[MadePlan | None]
     made_of: int
     now_ms: int
     before: InForce | None
@@ -130,7 +126,7 @@ class PlanKeeper:
         """The plan in force for what is seen now; None where there is none yet, or no plan of ours can be trusted."""
         if self._looked_ms is None or now_ms - self._looked_ms >= LOOK_MS or now_ms < self._looked_ms:
             self._looked_ms = now_ms
-            self._look_at_store(now_ms)
+            self._look_at_store(seen, now_ms)
         there = as_to_plan(seen, is_parked=self._is_parked, is_asked=self._asks_in_vain(now_ms))
         made_of = facts(there)
         if self._making is None and self._is_due(made_of, now_ms):
@@ -158,11 +154,11 @@ class PlanKeeper:
 
     def _asks_in_vain(self, now_ms: int) -> Claim:
         """Work with quota that the plan in force does not start now."""
-        starts = self.in_force.starts() if self.in_force is not None else {}
+        places = self.in_force.plan.places if self.in_force is not None else {}
 
         def asks(work: Work) -> bool:
-            start_ms = starts.get(work.id)
-            return self._is_asked(work) and (start_ms is None or start_ms > now_ms)
+            place = places.get(work.id)
+            return self._is_asked(work) and (place is None or not place.is_due(now_ms))
 
         return asks
 
@@ -174,14 +170,14 @@ class PlanKeeper:
         result = self._beside.submit(self._make, there, before)
         self._making = _Making(result=result, made_of=made_of, now_ms=now_ms, before=self.in_force)
 
-    def _make(self, there: ClusterSnapshot, before: Mapping[str, Any] | None) -> StoredPlan | None:
+    def _make(self, there: ClusterSnapshot, before: Mapping[str, Any] | None) -> MadePlan | None:
         """A plan that stands its check, or None. Runs beside the loop."""
         try:
             made = make_live_plan(there, self._terms(there), before, should_stop=self._time_limit())
         except GpuyieldError as err:
             _log.error("no new plan: %s", err)
             return None
-        return made.stored if _is_accepted(made.stored) else None
+        return made if _is_accepted(made.stored) else None
 
     def _take_made(self) -> None:
         """The plan that was made, where it is ready, and nobody put another one in force meanwhile."""
@@ -192,16 +188,25 @@ class PlanKeeper:
         error = making.result.exception()
         if error is not None:
             _log.error("no new plan, by a mistake of ours", exc_info=error)
-        stored = None if error is not None else making.result.result()
+        made = None if error is not None else making.result.result()
         if self.in_force is not None and (making.before is None or self._was_replaced(making.before)):
             return
-        if stored is None:
+        if made is None:
             self.tally.refused += 1
             self._keep_old(making.made_of, making.now_ms)
             return
-        same = making.before is not None and is_same_plan(making.before.document, stored.document)
-        self._is_written = self._is_written and same
-        self.in_force = InForce(stored=stored, made_ms=making.now_ms, made_of=making.made_of)
+        stored = made.stored
+        if making.before is not None and is_same_plan(making.before.document, stored.document):
+            # Nothing moved: what was said of each job, and why it moved last, stays as it is.
+            stored = making.before.stored
+        else:
+            self._is_written = False
+        self.in_force = InForce(
+            stored=stored,
+            plan=PlanInForce.of(stored.document, made.live.work),
+            made_ms=making.now_ms,
+            made_of=making.made_of,
+        )
 
     def _was_replaced(self, before: InForce) -> bool:
         return self.in_force is not None and self.in_force.document is not before.document
@@ -213,7 +218,7 @@ class PlanKeeper:
 
     # The store.
 
-    def _look_at_store(self, now_ms: int) -> None:
+    def _look_at_store(self, seen: ClusterSnapshot, now_ms: int) -> None:
         try:
             pointer = self._store.pointer()
             if pointer is None:
@@ -221,7 +226,7 @@ class PlanKeeper:
             else:
                 self._generation = max(self._generation, pointer.generation)
                 if pointer != self._taken:
-                    self._take_over(self._store.read(pointer), now_ms)
+                    self._take_over(self._store.read(pointer), seen, now_ms)
             self._taken = pointer
             self.store_trouble = ""
         except TornStore as err:
@@ -230,13 +235,19 @@ class PlanKeeper:
             self.store_trouble = str(err)
             _log.warning("the plan store cannot be read: %s", err)
 
-    def _take_over(self, stored: StoredPlan, now_ms: int) -> None:
+    def _take_over(self, stored: StoredPlan, seen: ClusterSnapshot, now_ms: int) -> None:
         """The plan of the store, made by the leader before us or published, where it stands its check."""
         if not _is_accepted(stored):
             self.tally.refused += 1
             self._is_written = False
             return
-        self.in_force = InForce(stored=stored, made_ms=now_ms)
+        there = as_to_plan(seen, is_parked=self._is_parked, is_asked=self._is_asked)
+        try:
+            work = live_problem(there, self._terms(there)).work
+        except GpuyieldError as err:
+            _log.error("what waits cannot be read: %s", err)
+            return
+        self.in_force = InForce(stored=stored, plan=PlanInForce.of(stored.document, work), made_ms=now_ms)
         self._is_written = True
         self.tally.taken_over += 1
         _log.info("plan %d of %s taken over", stored.generation, stored.by or "nobody")
