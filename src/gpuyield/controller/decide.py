@@ -169,7 +169,7 @@ class _Round:
 
     def _is_told(self, work: Work) -> bool:
         """Whether the one who submitted it hears from us."""
-        waits = not work.holds_quota or bool(pending_checks(work, self.checks))
+        waits = not work.holds_quota or work.uid in self.held
         return waits and self._is_ours(work, pending_checks(work, self.checks))
 
     # Who goes first.

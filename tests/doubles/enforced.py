@@ -1,0 +1,77 @@
+"""A planner and the decision on Kueue's contract, round after round in virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any  # Documents are JSON.
+
+from doubles.kueue_contract import Conflict, KueueContract
+from gpuyield.controller.actions import Action, Say
+from gpuyield.controller.decide import Decision, decide, is_parked, our_checks, pending_checks
+from gpuyield.controller.live_plan import as_to_plan, facts, make_live_plan, next_change_ms
+from gpuyield.controller.places import PlanInForce
+from gpuyield.decide.live.jobs import LiveTerms
+from gpuyield.model.declaration import Declaration
+from gpuyield.units import SECOND_MS
+
+TERMS = LiveTerms(declaration=Declaration(), history=lambda family: None, stem=lambda name: name)
+BEAT_MS = 60 * SECOND_MS
+_MOST_ROUNDS = 10
+
+
+class Enforced:
+    """A controller; `may_write` says of each action whether it reaches the cluster."""
+
+    def __init__(self, cluster: KueueContract, *, may_write: Callable[[Action], bool] = lambda action: True) -> None:
+        self.cluster, self.may_write = cluster, may_write
+        self.document: Mapping[str, Any] | None = None
+        self.plan: PlanInForce | None = None
+        self.said: list[Say] = []
+        self.written: list[Action] = []
+        self._facts: int | None = None
+        self._made_ms = 0
+
+    def forget(self) -> None:
+        """Killed and started anew: the stored plan is all that is left."""
+        self.plan, self._facts = None, None
+
+    def round(self) -> Decision:
+        """See, plan, decide, write."""
+        seen = self.cluster.snapshot()
+        now_ms = seen.at_ms
+        ours = our_checks(seen)
+
+        there = as_to_plan(seen, is_parked=is_parked, is_asked=lambda work: bool(pending_checks(work, ours)))
+        made_of = facts(there)
+        change_ms = None if self.document is None else next_change_ms(self.document, self._made_ms)
+        late = change_ms is not None and now_ms >= change_ms + SECOND_MS
+        if self.plan is None or made_of != self._facts or late or now_ms - self._made_ms >= BEAT_MS:
+            made = make_live_plan(there, TERMS, self.document, should_stop=lambda: False)
+            self.document = made.stored.document
+            self.plan = PlanInForce.of(self.document, made.live.work)
+            self._facts, self._made_ms = made_of, now_ms
+        decision = decide(seen, self.plan, now_ms)
+        for action in decision.actions:
+            if isinstance(action, Say):
+                self.said.append(action)
+            elif self.may_write(action):
+                self.written.append(action)
+                try:
+                    self.cluster.write(action)
+                except Conflict:
+                    continue
+        return decision
+
+    def run(self, to_ms: int, *, step_ms: int = SECOND_MS) -> None:
+        """Rounds until an instant; each write wakes the next one."""
+        self._rounds()
+        while self.cluster.now_ms < to_ms:
+            self.cluster.pass_time(min(to_ms, self.cluster.now_ms + step_ms))
+            self._rounds()
+
+    def _rounds(self) -> None:
+        for _ in range(_MOST_ROUNDS):
+            before = len(self.written)
+            self.round()
+            if len(self.written) == before:
+                return
