@@ -64,12 +64,13 @@ class Enforced:
 
     def run(self, to_ms: int, *, step_ms: int = SECOND_MS) -> None:
         """Rounds until an instant; each write wakes the next one."""
-        self._rounds()
+        self.rounds()
         while self.cluster.now_ms < to_ms:
             self.cluster.pass_time(min(to_ms, self.cluster.now_ms + step_ms))
-            self._rounds()
+            self.rounds()
 
-    def _rounds(self) -> None:
+    def rounds(self) -> None:
+        """Rounds until one writes nothing."""
         for _ in range(_MOST_ROUNDS):
             before = len(self.written)
             self.round()

@@ -39,7 +39,7 @@ class MadePlan:
 def as_to_plan(seen: ClusterSnapshot, *, is_parked: Claim, is_asked: Claim) -> ClusterSnapshot:
     """The snapshot as it is planned: parked work waits, and so does work that only asks whether it may start.
 
-    `is_asked` tells of work with quota whose check is not answered yet: after an eviction an old place says nothing. The
+    `is_asked` tells of work with quota whose check is not answered yet; after an eviction an old place says nothing. An
     instant is cut to its second: what can start now is planned for now, not for the next second.
     """
 
