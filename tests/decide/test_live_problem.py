@@ -132,8 +132,8 @@ def test_runs_of_what_makes_a_job_count_before_those_of_all_jobs_under_its_name(
         jobs=[job("b")],
     )
     history = {
-        "evals": ran("evals", DurationBasis.ALL, 3 * HOUR_MS),
-        "b": ran("b", DurationBasis.FAMILY, 2 * HOUR_MS),
+        "evals/evals": ran("evals", DurationBasis.ALL, 3 * HOUR_MS),
+        "evals/b": ran("b", DurationBasis.FAMILY, 2 * HOUR_MS),
     }
     family = BatchFamily(name="evals", selector=Selector(namespace="evals"))
     terms = LiveTerms(declaration=Declaration(batch=(family,)), history=history.get, stem=lambda name: name)

@@ -120,3 +120,18 @@ def test_a_job_with_more_gpus_than_its_namespace_may_claim_promises_nothing() ->
 
     assert read_promise({}, {}, limited, job="evals/a") == JobPromise()
     assert read_promise(annotations, {}, replace(limited, gpus=8), job="evals/a").deadline_ms is not None
+
+
+def test_after_reaches_only_jobs_of_its_own_namespace() -> None:
+    with pytest.raises(DeclarationError) as refused:
+        read_promise({"gpuyield.dev/after": "prepare, other/train"}, {}, SETTINGS, job="evals/a")
+
+    (mistake,) = refused.value.mistakes
+    assert mistake.where == "evals/a: gpuyield.dev/after"
+    assert '"other/train" is no name of a job in this namespace' in mistake.what
+
+
+def test_marks_of_our_own_are_no_mistakes() -> None:
+    marks = {"gpuyield.dev/parked": "2026-12-01T00:00:00Z", "gpuyield.dev/queue": "main", "gpuyield.dev/managed": "true"}
+
+    assert read_promise(marks, {}, SETTINGS, job="evals/a") == JobPromise()

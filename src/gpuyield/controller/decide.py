@@ -245,7 +245,7 @@ class _Round:
             and not is_parked(work)
         ):
             return read.why
-        if read.job is not None and read.job.family in self.manner.no_backfill:
+        if read.overruns or (read.job is not None and read.job.family in self.manner.no_backfill):
             return "its family ran longer than it said too often to fill gaps"
         earliest_ms = read.promise.earliest_start_ms
         return (

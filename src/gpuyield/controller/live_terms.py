@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from gpuyield.collect.kueue.finished import Finished, finished_work, read_finished
+from gpuyield.decide.live.claims import with_claims
 from gpuyield.decide.live.jobs import LiveTerms
 from gpuyield.ledger import Ledger
 from gpuyield.model.kueue import ClusterSnapshot, WorkState
@@ -33,4 +34,4 @@ class Terms:
         if self._history is None or ended != self._ended:
             runs = past_runs((*self._remembered, *finished_work(seen)))
             self._history, self._ended = LiveHistory(learn(runs), self._ledger), ended
-        return LiveTerms(declaration=self.declaration, history=self._history, stem=family_name)
+        return with_claims(LiveTerms(declaration=self.declaration, history=self._history, stem=family_name), seen)

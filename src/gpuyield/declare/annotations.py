@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 PREFIX = "gpuyield.dev/"
 KEYS = ("deadline", "due", "earliest-start", "expected-duration", "weight", "after", "preemptible", "outcome")
-_OTHERS = ("managed", "plan")
+_OTHERS = ("managed", "plan", "queue", "parked", "parked-because", "planned-start")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +74,7 @@ def read_promise(
         earliest_start_ms=start_ms,
         expected_duration_ms=reading.value("expected-duration", lambda text: parse_length(text, label="duration")),
         weight=Decimal(1) if weight is None else weight,
-        after=tuple(name for part in given.get("after", "").split(",") if (name := part.strip())),
+        after=reading.value("after", _after) or (),
         restart_ms=reading.value("preemptible", _restart),
         outcome=reading.value("outcome", lambda text: parse_text(text, label="outcome")),
     )
@@ -137,6 +137,18 @@ def _weight(text: str, settings: JobSettings) -> Decimal:
             fix=f"Write {most} or less, or raise limits.NAMESPACE.max_weight.",
         )
     return weight
+
+
+def _after(text: str) -> tuple[str, ...]:
+    """Jobs of the same namespace; another team's job can be waited for by nobody else."""
+    names = tuple(name for part in text.split(",") if (name := part.strip()))
+    elsewhere = next((name for name in names if "/" in name), None)
+    if elsewhere is not None:
+        raise DeclarationError(
+            f'"{shown(elsewhere)}" is no name of a job in this namespace.',
+            fix="Name jobs of its own namespace, without it: prepare, train-1.",
+        )
+    return names
 
 
 def _restart(text: str) -> int | None:

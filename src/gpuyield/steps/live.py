@@ -12,6 +12,7 @@ from gpuyield.collect.kueue.finished import Finished, finished_work, read_finish
 from gpuyield.collect.kueue.reading import OF_RUNS, read_objects, serves_kueue
 from gpuyield.collect.kueue.snapshot import snapshot
 from gpuyield.collect.probe import ApiServer, api_server
+from gpuyield.decide.live.claims import with_claims
 from gpuyield.decide.live.jobs import LiveTerms
 from gpuyield.decide.live.problem import LiveProblem, live_problem
 from gpuyield.errors import DeclarationError, SourceError
@@ -32,6 +33,7 @@ class LiveCluster:
 
     declaration: Declaration
     live: LiveProblem
+    terms: LiveTerms
     history: Callable[[str], FamilyDuration | None]
 
 
@@ -62,8 +64,8 @@ def live_cluster(*, file: Path, ledger_root: Path) -> LiveCluster | None:
     if seen is None:
         return None
     history = _history(seen, file, ledger_root)
-    terms = LiveTerms(declaration=declared, history=history, stem=family_name)
-    return LiveCluster(declaration=declared, live=live_problem(seen, terms), history=history)
+    terms = with_claims(LiveTerms(declaration=declared, history=history, stem=family_name), seen)
+    return LiveCluster(declaration=declared, live=live_problem(seen, terms), history=history, terms=terms)
 
 
 def live_server(declared: Declaration) -> ApiServer:
@@ -93,7 +95,7 @@ def _seen(declared: Declaration, *, only: Collection[str] = ()) -> ClusterSnapsh
 
 
 class LiveHistory:
-    """How long a family ran: by the Workloads that ended, else by the pods that the ledger shows.
+    """How long a family ran (`NAMESPACE/FAMILY`): by the Workloads that ended, else by the pods that the ledger shows.
 
     Where neither knows enough runs of the family, what all runs of the one that knows any say.
     """
@@ -107,7 +109,7 @@ class LiveHistory:
         ended = self._ended.of(family)
         if ended is not None and ended.basis is DurationBasis.FAMILY:
             return ended
-        ledger = self._ledger(family)
+        ledger = self._ledger(family.rpartition("/")[2])
         return ledger if ended is None or (ledger is not None and ledger.basis is DurationBasis.FAMILY) else ended
 
 
@@ -122,7 +124,8 @@ def past_runs(finished: Iterable[Finished]) -> list[PastRun]:
     return [
         PastRun(family=name, run_ms=one.run_ms)
         for one in sorted(runs.values(), key=lambda one: (one.finished_ms, one.uid))
-        for name in sorted({family_name(one.name), *([one.owner] if one.owner else [])})
+        for stem in sorted({family_name(one.name), *([one.owner] if one.owner else [])})
+        for name in (stem, f"{one.namespace}/{stem}")
         if one.run_ms is not None
     ]
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from gpuyield.collect.kueue.manifests import Manifests, read_manifests
 from gpuyield.decide.live.foreign import Foreign
-from gpuyield.decide.live.jobs import LiveTerms
 from gpuyield.decide.live.problem import LiveProblem, live_problem
 from gpuyield.decide.live.submitted import freed, missing, mistakes_of, submitted, with_submitted
 from gpuyield.errors import DeclarationError, Mistake
@@ -16,7 +15,6 @@ from gpuyield.report.answer import Answer
 from gpuyield.report.screens.submit import submit_answer
 from gpuyield.steps.live import LiveCluster, live_cluster, live_namespace
 from gpuyield.steps.plan import make
-from gpuyield.steps.seen import family_name
 from gpuyield.units import parse_zone
 
 _TIME_LIMIT = "10s"
@@ -43,8 +41,7 @@ def manifest_answer(
         )
     live = found.live
     asked = _read(data, found, manifest)
-    terms = LiveTerms(declaration=found.declaration, history=found.history, stem=family_name)
-    after = live_problem(with_submitted(live.seen, asked.work, asked.recurring), terms)
+    after = live_problem(with_submitted(live.seen, asked.work, asked.recurring), found.terms)
     return _answer(found, after, asked, manifest=manifest, seed=seed)
 
 

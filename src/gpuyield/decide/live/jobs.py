@@ -15,6 +15,7 @@ from gpuyield.model.duration import DurationBasis, FamilyDuration
 from gpuyield.model.evidence import Gap
 from gpuyield.model.job import PlanJob, Shape
 from gpuyield.model.kueue import ClusterQueue, ClusterSnapshot, Flavor, Work, WorkState, keeps_away
+from gpuyield.plan.online.claims import Claims
 from gpuyield.units import DAY_MS, HOUR_MS, SECOND_MS, format_duration, parse_zone
 
 UNKNOWN_LENGTH = "nothing tells how long it runs: write the annotation gpuyield.dev/expected-duration, such as 2h"
@@ -25,18 +26,24 @@ LEAST_MORE_MS = 10 * SECOND_MS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveTerms:
-    """What jobs are read against. `stem` is a job's name without what differs from run to run."""
+    """What jobs are read against. `stem` is a job's name without what differs from run to run.
+
+    `history` is asked for `NAMESPACE/FAMILY`: nobody's runs count for another namespace. `claims` tell whose word on
+    run times is believed.
+    """
 
     declaration: Declaration
     history: Callable[[str], FamilyDuration | None]
     stem: Callable[[str], str]
+    claims: Claims = field(default_factory=Claims)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadWork:
     """A Workload with its promise, and the job that it is in a plan (None: no plan holds it, `why` says for what).
 
-    `gaps` are what else is not known of it.
+    `overruns`: its like ran longer than it said too often, so its word on run times counts for nothing, and it fills no
+    gaps. `gaps` are what else is not known of it.
     """
 
     work: Work
@@ -44,6 +51,7 @@ class ReadWork:
     job: PlanJob | None
     why: str = ""
     flavors: tuple[str, ...] = ()
+    overruns: bool = False
     gaps: tuple[Gap, ...] = field(default=())
 
 
@@ -133,7 +141,15 @@ class JobReader:
         if not why and not shapes:
             why = UNKNOWN_LENGTH
         if why:
-            return ReadWork(work=work, promise=promise, job=None, why=why, flavors=flavors, gaps=tuple(gaps))
+            return ReadWork(
+                work=work,
+                promise=promise,
+                job=None,
+                why=why,
+                flavors=flavors,
+                overruns=self._overruns(work, family),
+                gaps=tuple(gaps),
+            )
         start_ms = max(work.created_ms, promise.earliest_start_ms or 0)
         from_history = promise.expected_duration_ms is None and family is None
         return ReadWork(
@@ -150,10 +166,11 @@ class JobReader:
                 restart_ms=promise.restart_ms,
                 queue=work.cluster_queue,
                 team=self._terms.declaration.teams.team_of(work.namespace),
-                family=family.name if family else self._terms.stem(work.owner or work.name),
+                family=self._name_of(work, family),
                 spread_ms=known.spread_ms if known is not None and from_history else (),
             ),
             flavors=flavors,
+            overruns=self._overruns(work, family),
             gaps=tuple(gaps),
         )
 
@@ -199,7 +216,7 @@ class JobReader:
             weight=promise.weight,
             queue=work.cluster_queue,
             team=self._terms.declaration.teams.team_of(work.namespace),
-            family=family.name if family else self._terms.stem(work.owner or work.name),
+            family=self._name_of(work, family),
         )
         return ReadWork(work=work, promise=promise, job=job, flavors=tuple(work.held), gaps=tuple(gaps))
 
@@ -243,6 +260,12 @@ class JobReader:
                 return f"a pod asks for {pods.gpus} GPUs, and its widest node has {widest}"
         return ""
 
+    def _name_of(self, work: Work, family: BatchFamily | None) -> str:
+        return family.name if family else self._terms.stem(work.owner or work.name)
+
+    def _overruns(self, work: Work, family: BatchFamily | None) -> bool:
+        return self._terms.claims.overruns(work.namespace, self._name_of(work, family))
+
     def _family(self, work: Work) -> BatchFamily | None:
         return declared_for(
             self._terms.declaration.batch, namespace=work.namespace, labels=work.labels, queue=work.queue
@@ -254,7 +277,8 @@ class JobReader:
         The first of them counts that has enough runs of its own; where none has, what is known of all jobs.
         """
         names = (family.name if family else "", work.owner, self._terms.stem(work.name))
-        found = [known for name in names if name and (known := self._terms.history(name)) is not None]
+        whose = (f"{work.namespace}/{name}" for name in names if name)
+        found = [known for name in whose if (known := self._terms.history(name)) is not None]
         return min(found, key=lambda known: known.basis is not DurationBasis.FAMILY, default=None)
 
     def _length(
@@ -266,16 +290,17 @@ class JobReader:
         work: Work,
     ) -> int | None:
         """How long it runs on a flavor; None: nothing tells."""
-        if promise.expected_duration_ms is not None:
-            return promise.expected_duration_ms
-        declared = _declared_length(family, flavor)
-        if declared is not None:
-            return declared
+        claimed = promise.expected_duration_ms
+        if claimed is None:
+            claimed = declared_length(family, flavor)
+        if claimed is not None:
+            return self._terms.claims.planned_ms(work.namespace, self._name_of(work, family), claimed)
         return known.planned_ms if known is not None else work.max_run_ms
 
     def _from_origin(self, at_ms: int | None) -> int | None:
         return None if at_ms is None else at_ms - self._origin_ms
 
 
-def _declared_length(family: BatchFamily | None, flavor: str) -> int | None:
+def declared_length(family: BatchFamily | None, flavor: str) -> int | None:
+    """How long a run of a declared family takes on a flavor; None where that is not declared."""
     return None if family is None else family.durations_ms.get(flavor, family.duration_ms)
