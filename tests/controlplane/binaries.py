@@ -42,7 +42,7 @@ class GoModule:
     optional: bool = False
     has_manifests: bool = False
     version_variables: tuple[str, ...] = ()
-    """Variables to set at link time, whose names end in GitVersion, GitMajor or GitMinor."""
+    """Variables to set at link time, whose names end in version, GitVersion, GitMajor or GitMinor."""
     tags: str = ""
 
     @property
@@ -58,7 +58,7 @@ class GoModule:
     def linker_flags(self) -> str:
         """Strip debug data, and tell the program its version (see `version_variables`)."""
         major, minor, _ = self.version.removeprefix("v").split(".")
-        values = {"gitversion": self.version, "gitmajor": major, "gitminor": minor}
+        values = {"version": self.version, "gitversion": self.version, "gitmajor": major, "gitminor": minor}
         stamps = [f"-X {name}={values[name.rpartition('.')[2].lower()]}" for name in self.version_variables]
         return " ".join(["-s", "-w", *stamps])
 
@@ -106,6 +106,14 @@ MODULES = (
         module="sigs.k8s.io/jobset",
         programs={"jobset": ""},
         has_manifests=True,
+    ),
+    GoModule(
+        # Its go.mod holds shared libraries at the versions of kube/, whose build leaves most of what it needs compiled.
+        folder="helm",
+        module="helm.sh/helm/v4",
+        programs={"helm": "/cmd/helm"},
+        optional=True,
+        version_variables=("helm.sh/helm/v4/internal/version.version",),
     ),
     GoModule(
         folder="prometheus",
