@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import count
 
 import binaries
 import pytest
+from enforcement import HOME, Enforcer, Planned, planned
+from kube import Client
 
 from controlplane import ControlPlane
 from required import missing
+
+_NUMBERS = count(1)
 
 
 @pytest.fixture(scope="session")
@@ -20,3 +25,28 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
         missing("CONTROLPLANE", str(error))
     with ControlPlane(tmp_path_factory.mktemp("controlplane"), nodes=["1x4"]) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def client(stack: ControlPlane) -> Client:
+    """The administrator, with the namespace of the controller made."""
+    made = stack.client()
+    made.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": HOME}})
+    return made
+
+
+@pytest.fixture(scope="module")
+def enforcer(stack: ControlPlane, client: Client, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Enforcer]:
+    """One replica of the controller for all tests of a module; those that end it start it again."""
+    replica = Enforcer(stack.kubeconfig(), tmp_path_factory.mktemp("enforcer"), "replica-a")
+    replica.start()
+    yield replica
+    replica.stop()
+    print(replica.said()[-8000:])
+
+
+@pytest.fixture
+def stage(client: Client, enforcer: Enforcer) -> Iterator[Planned]:
+    """A queue of 4 GPUs under the controller, in a namespace of its own."""
+    with planned(client, f"planned-{next(_NUMBERS)}") as made:
+        yield made

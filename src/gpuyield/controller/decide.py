@@ -41,11 +41,16 @@ OVERRUN_MS = 10 * SECOND_MS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manner:
-    """How it is decided: the zone of sentences, GPUs that no node reports, families that may not fill gaps."""
+    """How it is decided: the zone of sentences, GPUs that no node reports, families that may not fill gaps.
+
+    Work that waits at our gate is released when it has been there for `settle_ms`: what is submitted together is
+    planned together.
+    """
 
     zone: tzinfo = UTC
     inventory: tuple[InventoryItem, ...] = ()
     no_backfill: frozenset[str] = frozenset()
+    settle_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -286,6 +291,8 @@ class _Round:
         others = [one for one in work.gates if one != OURS]
         if others and not work.holds_quota:
             return f"another gate holds it: {', '.join(others)}"
+        if OURS in work.gates and 0 <= self.now_ms - work.created_ms < self.manner.settle_ms:
+            return "it has only just come, and others may come with it"
         read = self.plan.read.get(work.uid)
         for name in read.promise.after if read is not None else ():
             if f"{work.namespace}/{name}" in self.open:

@@ -27,7 +27,7 @@ from gpuyield.controller.plan_parts import Pointer, StoredPlan, TornStore
 from gpuyield.decide.live.jobs import LiveTerms
 from gpuyield.decide.live.problem import live_problem
 from gpuyield.errors import GpuyieldError, SourceError
-from gpuyield.model.kueue import ClusterSnapshot
+from gpuyield.model.kueue import ClusterSnapshot, Work
 from gpuyield.units import SECOND_MS
 from gpuyield.verify import check
 
@@ -127,7 +127,7 @@ class PlanKeeper:
         if self._looked_ms is None or now_ms - self._looked_ms >= LOOK_MS or now_ms < self._looked_ms:
             self._looked_ms = now_ms
             self._look_at_store(seen, now_ms)
-        there = as_to_plan(seen, is_parked=self._is_parked, is_asked=self._is_asked)
+        there = as_to_plan(seen, is_parked=self._is_parked, is_asked=self._asks_in_vain(now_ms))
         made_of = facts(there)
         if self._making is None and self._is_due(made_of, now_ms):
             self._begin(there, made_of, now_ms)
@@ -151,6 +151,19 @@ class PlanKeeper:
             return True
         change_ms = next_change_ms(self.in_force.document, self.in_force.made_ms)
         return change_ms is not None and now_ms >= change_ms + GRACE_MS
+
+    def _asks_in_vain(self, now_ms: int) -> Claim:
+        """Work with quota that the plan in force does not start now.
+
+        What was taken back before asks anew: its place may be of the run that ended so.
+        """
+        places = self.in_force.plan.places if self.in_force is not None else {}
+
+        def asks(work: Work) -> bool:
+            place = places.get(work.id)
+            return self._is_asked(work) and (place is None or not place.is_due(now_ms) or work.evictions > 0)
+
+        return asks
 
     # What.
 

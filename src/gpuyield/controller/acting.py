@@ -1,0 +1,51 @@
+"""Decides on the plan in force and writes what follows; counts what must never happen."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from gpuyield.controller.apply import Writer
+from gpuyield.controller.decide import PARKED, Manner, decide, our_checks
+from gpuyield.controller.metrics import Metrics
+from gpuyield.controller.plan_keeper import InForce
+from gpuyield.model.kueue import CheckState, ClusterSnapshot, Work, WorkState
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Acting:
+    """Acts for one cluster; `manner` may change from round to round."""
+
+    writer: Writer
+    metrics: Metrics
+    manner: Callable[[], Manner]
+    _started: set[str] = field(default_factory=set)
+    _stopped: set[str] = field(default_factory=set)
+
+    def act(self, seen: ClusterSnapshot, plan: InForce, now_ms: int) -> int:
+        """Do what the plan asks for now; how many writes succeeded."""
+        self._count_early_stops(seen)
+        decision = decide(seen, plan.plan, now_ms, manner=self.manner())
+        return self.writer.write(decision.actions, now_ms, ours=our_checks(seen))
+
+    def _count_early_stops(self, seen: ClusterSnapshot) -> None:
+        """Work that ran by our word and was then switched off by us: it must never be."""
+        ours = our_checks(seen)
+        for work in seen.work:
+            if work.state is WorkState.ADMITTED and _is_ready(work, ours):
+                self._started.add(work.uid)
+            elif work.state is WorkState.FINISHED:
+                self._started.discard(work.uid)
+            elif work.uid in self._started:
+                self._started.discard(work.uid)
+                if not work.active and PARKED in work.marks and work.uid not in self._stopped:
+                    self._stopped.add(work.uid)
+                    self.metrics.count("early_stops")
+                    _log.error("%s was started and then stopped by us: please report this", work.id)
+
+
+def _is_ready(work: Work, ours: frozenset[str]) -> bool:
+    return any(one.name in ours and one.state is CheckState.READY for one in work.checks)

@@ -1,0 +1,230 @@
+"""Actions as writes to the cluster. Each names the version it was decided on: what has changed is looked at again.
+
+A write that was done is not done again for the same version of the same object, and one that fails is tried again
+after a pause that grows. Nothing is ever written that stops work: neither Retry nor Rejected, nor a gate put on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
+from typing import Any, assert_never  # Objects of the API server are JSON.
+
+from gpuyield.collect.kubernetes import (
+    EVENT,
+    WORKLOAD,
+    AlreadyExists,
+    ClusterApi,
+    Conflict,
+    Kind,
+    NotFound,
+)
+from gpuyield.collect.kueue.work import GATES, QUEUE_LABEL
+from gpuyield.controller.actions import Action, MoveQueue, Park, Ready, Release, Return, Say, Topic
+from gpuyield.controller.decide import OURS, PARKED
+from gpuyield.controller.metrics import Metrics
+from gpuyield.errors import SourceError
+from gpuyield.model.kueue import CheckState, Work
+from gpuyield.units import SECOND_MS, format_instant
+
+MANAGER = "gpuyield.dev/plan"
+PARKED_WHY = "gpuyield.dev/parked-because"
+COMPONENT = "gpuyield-controller"
+MOST_SAID = 1024
+"""An event and the message of a check hold so many characters."""
+
+_WARNINGS = frozenset({Topic.AT_RISK, Topic.MISSED, Topic.DROPPED, Topic.IMPOSSIBLE})
+
+FIRST_PAUSE_MS = SECOND_MS
+LONGEST_PAUSE_MS = 60 * SECOND_MS
+
+_PLURALS = {"RayJob": "rayjobs", "RayCluster": "rayclusters", "JobSet": "jobsets", "TrainJob": "trainjobs"}
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Failing:
+    pause_ms: int
+    until_ms: int
+
+
+@dataclass(slots=True)
+class Writer:
+    """Carries actions out; it remembers what it did, so that a snapshot that lags behind does no harm."""
+
+    api: ClusterApi
+    metrics: Metrics
+    may_write: Callable[[], bool]
+    _done: dict[tuple[str, str], str] = field(default_factory=dict)
+    _failing: dict[tuple[str, str], _Failing] = field(default_factory=dict)
+    _ours: frozenset[str] = frozenset()
+
+    def write(self, actions: Iterable[Action], now_ms: int, *, ours: Collection[str] = ()) -> int:
+        """Do all of them, in their order; how many were done. `ours` are the names of our AdmissionChecks."""
+        self._ours = frozenset(ours)
+        return sum(self._write_one(action, now_ms) for action in actions if self.may_write())
+
+    def _write_one(self, action: Action, now_ms: int) -> bool:
+        key, mark = (type(action).__name__, action.work.uid), _mark(action)
+        if self._done.get(key) == mark:
+            return False
+        failing = self._failing.get(key)
+        if failing is not None and failing.until_ms - failing.pause_ms <= now_ms < failing.until_ms:
+            return False
+        try:
+            self._do(action, now_ms)
+        except (Conflict, NotFound):
+            self.metrics.count("conflicts")
+            return False
+        except SourceError as err:
+            self._note_failure(key, now_ms)
+            _log.warning("%s of %s failed: %s", type(action).__name__, action.work.id, err)
+            return False
+        self._failing.pop(key, None)
+        self._done[key] = mark
+        _log.info("%s %s: %s", type(action).__name__, action.work.id, action.said)
+        return True
+
+    def _note_failure(self, key: tuple[str, str], now_ms: int) -> None:
+        self.metrics.count("errors")
+        before = self._failing.get(key)
+        pause_ms = FIRST_PAUSE_MS if before is None else min(LONGEST_PAUSE_MS, 2 * before.pause_ms)
+        self._failing[key] = _Failing(pause_ms, now_ms + pause_ms)
+
+    def _do(self, action: Action, now_ms: int) -> None:
+        match action:
+            case Release():
+                self._release(action.work)
+                self.metrics.count("releases")
+            case MoveQueue():
+                self._move(action.work, action.queue)
+                self.metrics.count("releases")
+            case Ready():
+                self._answer(action.work, action.checks, "Ready", action.said, now_ms)
+                self.metrics.count("ready")
+            case Park():
+                self._park(action)
+                self.metrics.count("parks")
+            case Return():
+                self._return(action.work)
+                self.metrics.count("returns")
+            case Say():
+                self._say(action, now_ms)
+            case _:
+                assert_never(action)
+
+    def _release(self, work: Work) -> None:
+        """Our name out of the gates, if they are still what they were."""
+        before = work.annotations.get(GATES, "")
+        left = ",".join(one for one in work.gates if one != OURS)
+        path = f"/metadata/annotations/{_escaped(GATES)}"
+        change = {"op": "replace", "path": path, "value": left} if left else {"op": "remove", "path": path}
+        operations = [{"op": "test", "path": path, "value": before}, change]
+        self.api.patch(_kind(work), work.name, work.namespace, operations=operations)
+
+    def _move(self, work: Work, queue: str) -> None:
+        metadata = {"labels": {QUEUE_LABEL: queue}, **_version(work.job.version if work.job else "")}
+        self.api.patch(_kind(work), work.name, work.namespace, merge={"metadata": metadata})
+
+    def _answer(self, work: Work, checks: Iterable[str], state: str, said: str, now_ms: int) -> None:
+        """Our entries in the Workload's status, and nobody else's."""
+        entries = [
+            {"name": name, "state": state, "message": said[:MOST_SAID], "lastTransitionTime": _second(now_ms)}
+            for name in checks
+        ]
+        body = {
+            "apiVersion": f"{WORKLOAD.group}/{WORKLOAD.version}",
+            "kind": WORKLOAD.kind,
+            "metadata": {"name": work.workload, "namespace": work.namespace, **_version(work.version)},
+            "status": {"admissionChecks": entries},
+        }
+        self.api.apply(WORKLOAD, body, manager=MANAGER, status=True)
+
+    def _park(self, action: Park) -> None:
+        work = action.work
+        until = "" if action.until_ms is None else _second(action.until_ms)
+        marks = {PARKED: until or "unknown", PARKED_WHY: action.said}
+        metadata = {"annotations": marks, **_version(work.version)}
+        merge = {"metadata": metadata, "spec": {"active": False}}
+        self.api.patch(WORKLOAD, work.workload, work.namespace, merge=merge)
+
+    def _return(self, work: Work) -> None:
+        metadata = {"annotations": {PARKED: None, PARKED_WHY: None}, **_version(work.version)}
+        merge = {"metadata": metadata, "spec": {"active": True}}
+        self.api.patch(WORKLOAD, work.workload, work.namespace, merge=merge)
+
+    def _say(self, action: Say, now_ms: int) -> None:
+        """An event on the job and one on its Workload; what was said before is not said again."""
+        work = action.work
+        job = work.job
+        regarding = [(f"{WORKLOAD.group}/{WORKLOAD.version}", WORKLOAD.kind, work.workload, "")]
+        if job is not None and job.kind != WORKLOAD.kind:
+            regarding.append((job.api_version, job.kind, job.name, job.uid))
+        for api_version, kind, name, uid in regarding:
+            try:
+                self.api.create(EVENT, _event(action, api_version, kind, name, uid, now_ms))
+            except AlreadyExists:
+                continue
+        pending = [one.name for one in work.checks if one.name in self._ours and one.state is CheckState.PENDING]
+        if pending and work.active and not work.evicted and work.finished_ms is None:
+            self._answer(work, pending, "Pending", action.said, now_ms)
+
+
+def _event(action: Say, api_version: str, kind: str, name: str, uid: str, now_ms: int) -> dict[str, Any]:
+    work = action.work
+    digest = hashlib.sha256(f"{work.uid} {kind} {action.topic} {action.said}".encode()).hexdigest()[:16]
+    at = _second(now_ms)
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": f"{name[:200]}.{digest}", "namespace": work.namespace},
+        "involvedObject": {
+            "apiVersion": api_version,
+            "kind": kind,
+            "name": name,
+            "namespace": work.namespace,
+            **({"uid": uid} if uid else {}),
+        },
+        "type": "Warning" if action.topic in _WARNINGS else "Normal",
+        "reason": str(action.topic),
+        "message": action.said[:MOST_SAID],
+        "source": {"component": COMPONENT},
+        "reportingComponent": COMPONENT,
+        "reportingInstance": "gpuyield",
+        "firstTimestamp": at,
+        "lastTimestamp": at,
+        "count": 1,
+    }
+
+
+def _kind(work: Work) -> Kind:
+    """The kind of object behind a Workload."""
+    if work.job is None:
+        return WORKLOAD
+    group, _, version = work.job.api_version.rpartition("/")
+    kind = work.job.kind
+    return Kind(group=group, version=version, plural=_PLURALS.get(kind, f"{kind.lower()}s"), kind=kind, namespaced=True)
+
+
+def _mark(action: Action) -> str:
+    """What an action was decided on: the same action on the same versions is done once."""
+    if isinstance(action, Say):
+        return f"{action.topic} {action.said}"
+    job = action.work.job
+    return f"{action.work.version} {job.version if job else ''}"
+
+
+def _version(version: str) -> dict[str, str]:
+    """For a write that counts only where nothing changed since."""
+    return {"resourceVersion": version} if version else {}
+
+
+def _escaped(key: str) -> str:
+    return key.replace("~", "~0").replace("/", "~1")
+
+
+def _second(at_ms: int) -> str:
+    return format_instant(at_ms - at_ms % SECOND_MS)

@@ -1,0 +1,222 @@
+"""What is in the cluster, kept up to date: each kind is listed, watched from there, and listed again when in doubt.
+
+A watch that breaks goes on from its last version; one whose version is too old is listed anew, and what went meanwhile
+goes here too. Nothing depends on having seen every change: readers take the whole.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from gpuyield.collect.kubernetes import (
+    ADMISSION_CHECK,
+    CLUSTER_QUEUE,
+    COHORT,
+    CRON_JOB,
+    JOB,
+    LOCAL_QUEUE,
+    NODE,
+    POD,
+    RESOURCE_FLAVOR,
+    WORKLOAD,
+    ClusterApi,
+    Forbidden,
+    Gone,
+    Kind,
+    NotFound,
+    Object,
+)
+from gpuyield.collect.kueue.reading import Objects
+from gpuyield.collect.kueue.snapshot import snapshot
+from gpuyield.errors import SourceError
+from gpuyield.model.evidence import Gap
+from gpuyield.model.kueue import ClusterSnapshot
+
+NEEDED = (RESOURCE_FLAVOR, CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD, ADMISSION_CHECK, JOB)
+USEFUL = (COHORT, CRON_JOB, NODE, POD)
+"""Without the right to read these there is a gap, and the controller goes on."""
+
+RESYNC_S = 300.0
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 10.0
+_OWNER_PLURALS = {"RayJob": "rayjobs", "RayCluster": "rayclusters", "JobSet": "jobsets", "TrainJob": "trainjobs"}
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Kept:
+    """The objects of one kind by uid; `lacks` is why they cannot be read ("": they can)."""
+
+    kind: Kind
+    objects: dict[str, Object] = field(default_factory=dict)
+    is_listed: bool = False
+    lacks: str = ""
+
+
+class Mirror:
+    """One cluster; watching begins with `start` and ends with `stop`."""
+
+    def __init__(self, api: ClusterApi, *, seed: int = 0) -> None:
+        self._api = api
+        self._chance = random.Random(seed)
+        self._lock = threading.Condition()
+        self._stop = threading.Event()
+        self._kept: dict[Kind, _Kept] = {}
+        self._changes = self._seen_changes = 0
+        self._made: tuple[int, ClusterSnapshot] | None = None
+
+    def start(self) -> None:
+        """Begin to watch every kind."""
+        for kind in (*NEEDED, *USEFUL):
+            self._watch(kind)
+
+    def stop(self) -> None:
+        """End all watches; their threads end with their next word from the server."""
+        self._stop.set()
+        with self._lock:
+            self._lock.notify_all()
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait for a change since the last call; whether there was one."""
+        with self._lock:
+            if self._changes == self._seen_changes and not self._stop.is_set():
+                self._lock.wait(timeout_s)
+            changed = self._changes != self._seen_changes
+            self._seen_changes = self._changes
+            return changed
+
+    def wake(self) -> None:
+        """Let whoever waits go on."""
+        with self._lock:
+            self._changes += 1
+            self._lock.notify_all()
+
+    def snapshot(self, now_ms: int) -> ClusterSnapshot | None:
+        """All of it; None while a kind that is needed has never been listed."""
+        with self._lock:
+            if not all(self._kept[kind].is_listed for kind in NEEDED if kind in self._kept) or not self._kept:
+                return None
+            changes = self._changes
+            if self._made is not None and self._made[0] == changes:
+                return replace(self._made[1], at_ms=now_ms)
+            objects = self._objects()
+        made = snapshot(objects, at_ms=now_ms)
+        self._made = (changes, made)
+        return made
+
+    def trouble(self) -> str:
+        """Why what is needed cannot be read; "" where it can."""
+        with self._lock:
+            return "; ".join(self._kept[kind].lacks for kind in NEEDED if kind in self._kept and self._kept[kind].lacks)
+
+    def _objects(self) -> Objects:
+        lists = {kept.kind.plural: list(kept.objects.values()) for kept in self._kept.values() if not kept.lacks}
+        known = {kind.plural for kind in (*NEEDED, *USEFUL)}
+        owners = tuple(one for plural, found in lists.items() if plural not in known for one in found)
+        gaps = tuple(Gap(reason=kept.lacks, where=kept.kind.plural) for kept in self._kept.values() if kept.lacks)
+        return Objects(
+            api_version=WORKLOAD.version,
+            lists={plural: found for plural, found in lists.items() if plural in known},
+            owners=owners,
+            gaps=gaps,
+        )
+
+    # One kind, in a thread of its own.
+
+    def _watch(self, kind: Kind) -> None:
+        with self._lock:
+            if kind in self._kept:
+                return
+            self._kept[kind] = _Kept(kind)
+        threading.Thread(target=self._keep, args=(kind,), name=f"watch {kind.plural}", daemon=True).start()
+
+    def _keep(self, kind: Kind) -> None:
+        pause_s, since = FIRST_PAUSE_S, ""
+        listed_s = time.monotonic()
+        while not self._stop.is_set():
+            try:
+                if not since or time.monotonic() - listed_s > RESYNC_S:
+                    since, listed_s = self._list(kind), time.monotonic()
+                since = self._follow(kind, since, until_s=listed_s + RESYNC_S)
+                pause_s = FIRST_PAUSE_S
+            except Gone:
+                since = ""
+            except (Forbidden, NotFound) as err:
+                self._note_lack(kind, str(err))
+                since, pause_s = "", LONGEST_PAUSE_S
+                self._stop.wait(pause_s)
+            except SourceError as err:
+                _log.warning("%s: %s", kind.plural, err)
+                # From the last version that was applied: what it missed comes, or the server says that it is gone.
+                since = ""
+                self._stop.wait(pause_s * self._chance.uniform(0.5, 1.5))
+                pause_s = min(LONGEST_PAUSE_S, 2 * pause_s)
+
+    def _list(self, kind: Kind) -> str:
+        found = self._api.list(kind)
+        objects = {uid_of(one): _lean(kind, one) for one in found.items}
+        with self._lock:
+            kept = self._kept[kind]
+            kept.objects, kept.is_listed, kept.lacks = objects, True, ""
+            self._note_change()
+        self._watch_owners(kind, found.items)
+        return found.resource_version
+
+    def _follow(self, kind: Kind, since: str, *, until_s: float) -> str:
+        for change in self._api.watch(kind, since=since):
+            since = str(change.object.get("metadata", {}).get("resourceVersion") or since)
+            if self._stop.is_set():
+                break
+            if change.type != "BOOKMARK":
+                with self._lock:
+                    kept = self._kept[kind].objects
+                    if change.type == "DELETED":
+                        kept.pop(uid_of(change.object), None)
+                    else:
+                        kept[uid_of(change.object)] = _lean(kind, change.object)
+                    self._note_change()
+                if change.type == "ADDED":
+                    self._watch_owners(kind, (change.object,))
+            if time.monotonic() > until_s:
+                break
+        return since
+
+    def _note_lack(self, kind: Kind, why: str) -> None:
+        with self._lock:
+            kept = self._kept[kind]
+            if kept.lacks != why:
+                kept.lacks = why
+                self._note_change()
+
+    def _note_change(self) -> None:
+        self._changes += 1
+        self._lock.notify_all()
+
+    def _watch_owners(self, kind: Kind, found: Iterable[Object]) -> None:
+        """Kinds that own Workloads and are no Jobs are watched from the first one on."""
+        if kind is not WORKLOAD:
+            return
+        for one in found:
+            for owner in one["metadata"].get("ownerReferences") or ():
+                group, _, version = str(owner.get("apiVersion", "")).rpartition("/")
+                name = str(owner.get("kind", ""))
+                if owner.get("controller") and group and name not in ("Job", "Pod", "Workload", ""):
+                    self._watch(Kind(group, version, _OWNER_PLURALS.get(name, f"{name.lower()}s"), name))
+
+
+def uid_of(one: Object) -> str:
+    """What tells an object from one of the same name that came before or comes after it."""
+    return str(one["metadata"].get("uid") or one["metadata"].get("name"))
+
+
+def _lean(kind: Kind, one: Object) -> Object:
+    """An object without what nobody reads."""
+    one["metadata"].pop("managedFields", None)
+    one.setdefault("apiVersion", f"{kind.group}/{kind.version}" if kind.group else kind.version)
+    one.setdefault("kind", kind.kind)
+    return one
