@@ -15,7 +15,7 @@ def gates_of(which: str, path: str = "metadata") -> str:
 
 
 def is_work(kind: Kind) -> list[Object]:
-    """Conditions: it goes to a queue, nothing else is in charge of it, and it asks for whole GPUs."""
+    """Conditions: it goes to a queue (the first one), nothing else is in charge of it, and it asks for whole GPUs."""
     owned = (
         "object.metadata.?ownerReferences.orValue([]).exists(owner,\n"
         "  owner.?controller.orValue(false) && owner.kind != 'CronJob')"

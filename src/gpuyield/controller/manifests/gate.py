@@ -55,26 +55,28 @@ def guarding(settings: Settings) -> list[Object]:
 
 
 def _adding(name: str, kind: Kind) -> Object:
+    queued, *wide = is_work(kind)
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "MutatingAdmissionPolicy",
         "metadata": meta(name),
         "spec": {
             "failurePolicy": "Fail",
-            # Kueue's webhook may give a job its queue after us.
+            # Kueue's webhook may give a job its queue after us. A policy is asked again only where its conditions were
+            # met before, so whether there is a queue is asked inside the expression.
             "reinvocationPolicy": "IfNeeded",
             "matchConstraints": {"resourceRules": [kind.rule("CREATE")]},
-            "matchConditions": [
-                *is_work(kind),
-                {"name": "not-gated-yet", "expression": f"!({is_gated(gates_of('object'))})"},
-            ],
+            "matchConditions": wide,
             "mutations": [
                 {
                     "patchType": "ApplyConfiguration",
                     "applyConfiguration": {
                         "expression": (
+                            f"{queued['expression']} &&\n"
+                            f"!({is_gated(gates_of('object'))}) ?\n"
                             "Object{metadata: Object.metadata{annotations: {\n"
-                            f"  '{GATES}': ({gates_of('object')} + ['{PLAN}']).join(',')}}}}}}"
+                            f"  '{GATES}': ({gates_of('object')} + ['{PLAN}']).join(',')}}}}}} :\n"
+                            "Object{}"
                         )
                     },
                 }
