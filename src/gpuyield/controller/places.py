@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any  # Documents are JSON.
 
+from gpuyield.controller.actions import Topic
 from gpuyield.decide.live.jobs import ReadWork
 from gpuyield.units import parse_instant
 
@@ -29,12 +30,24 @@ class Place:
         return self.start_ms is not None and self.start_ms <= now_ms
 
 
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """What is said to the one who submitted a job."""
+
+    topic: Topic
+    said: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanInForce:
-    """The places of all jobs by id, and the Workloads as they were read for it, by uid."""
+    """The places of all jobs by id, and the Workloads as they were read for it, by uid.
+
+    `sentences` are those that were put in words already: they stay the same as long as the plan does.
+    """
 
     places: Mapping[str, Place]
     read: Mapping[str, ReadWork]
+    sentences: dict[tuple[str, bool], Sentence | None] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def of(cls, document: Mapping[str, Any], work: Iterable[ReadWork]) -> PlanInForce:

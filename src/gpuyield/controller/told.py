@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from datetime import tzinfo
 
 from gpuyield.controller.actions import Say, Topic
-from gpuyield.controller.places import Place, PlanInForce
+from gpuyield.controller.places import Place, PlanInForce, Sentence
 from gpuyield.decide.live.foreign import Foreign
 from gpuyield.model.kueue import ClusterSnapshot, Work, WorkState
 from gpuyield.report.tables import format_local, format_span
@@ -29,24 +29,36 @@ def told(
     for work in seen.work:
         if work.state is WorkState.FINISHED or not ours(work):
             continue
-        found = _told_of(work, plan, now_ms, zone)
+        place = plan.places.get(work.id)
+        missed = place is not None and place.deadline_ms is not None and place.deadline_ms < now_ms
+        key = (work.uid, missed)
+        if key not in plan.sentences:
+            plan.sentences[key] = _sentence(work, plan, zone, missed=missed)
+        found = plan.sentences[key]
         if found is not None:
-            topic, said = found
-            hidden = Foreign(
-                [one for one in _NAME.findall(said) if one in plan.places and one != work.id], own={work.namespace}
-            )
-            ask = f"Next: kubectl gpuyield explain job/{work.name} -n {work.namespace}"
-            yield Say(work=work, topic=topic, said=f"{hidden.text(said)} {ask}")
+            yield Say(work=work, topic=found.topic, said=found.said)
 
 
-def _told_of(work: Work, plan: PlanInForce, now_ms: int, zone: tzinfo) -> tuple[Topic, str] | None:
+def _sentence(work: Work, plan: PlanInForce, zone: tzinfo, *, missed: bool) -> Sentence | None:
+    """With the next command, and without the names of other teams' jobs."""
+    found = _told_of(work, plan, zone, missed=missed)
+    if found is None:
+        return None
+    topic, said = found
+    named = [one for one in _NAME.findall(said) if one in plan.places and one != work.id]
+    hidden = Foreign(named, own={work.namespace})
+    ask = f"Next: kubectl gpuyield explain job/{work.name} -n {work.namespace}"
+    return Sentence(topic, f"{hidden.text(said) if named else said} {ask}")
+
+
+def _told_of(work: Work, plan: PlanInForce, zone: tzinfo, *, missed: bool) -> tuple[Topic, str] | None:
     place = plan.places.get(work.id)
     if place is None:
         read = plan.read.get(work.uid)
         if read is None:
             return None
         return Topic.BACKFILL, f"No plan holds it: {read.why}. It runs where it delays nothing that is planned."
-    if place.deadline_ms is not None and place.deadline_ms < now_ms:
+    if missed and place.deadline_ms is not None:
         return Topic.MISSED, f"Its deadline, {format_local(place.deadline_ms, zone)}, has passed. {_when(place, zone)}"
     match place.status:
         case "impossible":
