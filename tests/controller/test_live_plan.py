@@ -160,3 +160,21 @@ def yes(work: object) -> bool:
 
 def no(work: object) -> bool:
     return False
+
+
+def test_a_job_that_runs_beyond_its_deadline_is_late_and_the_plan_stands_its_check() -> None:
+    late = cluster(
+        [workload("late", 4, on="h100"), workload("next", 4)],
+        [
+            job("late", expected_duration="1h", deadline="within 40m"),
+            job("next", expected_duration="1h", deadline="within 9h"),
+        ],
+    )
+
+    made = planned(late)
+
+    assert check(made.stored.document, made.stored.inputs).accepted
+    assert {one["id"]: one["status"] for one in made.stored.document["jobs"]} == {
+        "evals/late": "late",
+        "evals/next": "planned",
+    }

@@ -38,7 +38,7 @@ def test_four_jobs_on_four_gpus_run_two_then_two_and_all_meet_their_deadlines(st
 def test_the_same_jobs_under_plain_kueue_miss_a_deadline(client: Client) -> None:
     with scenario(client, "plain", checked=False) as plain:
         for name in FOUR:
-            plain.submit(name, 2, seconds=8)
+            plain.submit(name, 2, seconds=7)
             plain.workload(name)
 
         for name in FOUR:
@@ -50,10 +50,10 @@ def test_the_same_jobs_under_plain_kueue_miss_a_deadline(client: Client) -> None
 def test_a_late_arrival_with_an_earlier_deadline_goes_first(stage: Planned) -> None:
     stage.ask("runs", 4, seconds=5, expected="8s", deadline="within 60s")
     stage.wait_running("runs")
-    stage.ask("patient", 4, seconds=2, expected="5s", deadline="within 120s")
+    stage.ask("patient", 4, seconds=2, expected="20s", deadline="within 120s")
     wait_seen(stage, "patient")
 
-    stage.ask("urgent", 4, seconds=2, expected="5s", deadline="within 20s")
+    stage.ask("urgent", 4, seconds=2, expected="5s", deadline="within 25s")
 
     stage.wait_complete("runs", "patient", "urgent")
     assert stage.witness.order == ["runs", "urgent", "patient"]

@@ -26,7 +26,7 @@ from gpuyield.controller.actions import Action, MoveQueue, Park, Ready, Release,
 from gpuyield.controller.decide import OURS, PARKED
 from gpuyield.controller.metrics import Metrics
 from gpuyield.errors import SourceError
-from gpuyield.model.kueue import CheckState, Work
+from gpuyield.model.kueue import CheckEntry, CheckState, Work
 from gpuyield.units import SECOND_MS, format_instant
 
 MANAGER = "gpuyield.dev/plan"
@@ -34,6 +34,11 @@ PARKED_WHY = "gpuyield.dev/parked-because"
 COMPONENT = "gpuyield-controller"
 MOST_SAID = 1024
 """An event and the message of a check hold so many characters."""
+
+MOST_SAYS = 20
+"""So much is said in one round, so that answers never wait for it."""
+FIRST_SILENCE_MS, LONGEST_SILENCE_MS = 10 * SECOND_MS, 600 * SECOND_MS
+"""After so long what changed of one topic is said again; the pause doubles."""
 
 _WARNINGS = frozenset({Topic.AT_RISK, Topic.MISSED, Topic.DROPPED, Topic.IMPOSSIBLE})
 
@@ -52,6 +57,13 @@ class _Failing:
 
 
 @dataclass(slots=True)
+class _Spoken:
+    topic: Topic
+    pause_ms: int
+    until_ms: int
+
+
+@dataclass(slots=True)
 class Writer:
     """Carries actions out; it remembers what it did, so that a snapshot that lags behind does no harm."""
 
@@ -61,15 +73,20 @@ class Writer:
     _done: dict[tuple[str, str], str] = field(default_factory=dict)
     _failing: dict[tuple[str, str], _Failing] = field(default_factory=dict)
     _ours: frozenset[str] = frozenset()
+    _said: dict[str, _Spoken] = field(default_factory=dict)
+    _says: int = 0
 
     def write(self, actions: Iterable[Action], now_ms: int, *, ours: Collection[str] = ()) -> int:
         """Do all of them, in their order; how many were done. `ours` are the names of our AdmissionChecks."""
         self._ours = frozenset(ours)
+        self._says = 0
         return sum(self._write_one(action, now_ms) for action in actions if self.may_write())
 
     def _write_one(self, action: Action, now_ms: int) -> bool:
         key, mark = (type(action).__name__, action.work.uid), _mark(action)
-        if self._done.get(key) == mark:
+        if self._done.get(key) == mark and not self._lost_its_message(action):
+            return False
+        if isinstance(action, Say) and not self._may_say(action, now_ms):
             return False
         failing = self._failing.get(key)
         if failing is not None and failing.until_ms - failing.pause_ms <= now_ms < failing.until_ms:
@@ -84,6 +101,8 @@ class Writer:
             _log.warning("%s of %s failed: %s", type(action).__name__, action.work.id, err)
             return False
         self._failing.pop(key, None)
+        if isinstance(action, Say) and self._done.get(key) != mark:
+            self._note_said(action, now_ms)
         self._done[key] = mark
         _log.info("%s %s: %s", type(action).__name__, action.work.id, action.said)
         return True
@@ -93,6 +112,30 @@ class Writer:
         before = self._failing.get(key)
         pause_ms = FIRST_PAUSE_MS if before is None else min(LONGEST_PAUSE_MS, 2 * before.pause_ms)
         self._failing[key] = _Failing(pause_ms, now_ms + pause_ms)
+
+    def _may_say(self, action: Say, now_ms: int) -> bool:
+        """What is new is said at once, changes of it ever more seldom, and only so much in one round."""
+        spoken = self._said.get(action.work.uid)
+        waits = spoken is not None and spoken.until_ms - spoken.pause_ms <= now_ms < spoken.until_ms
+        if self._says >= MOST_SAYS or (waits and spoken is not None and spoken.topic is action.topic):
+            return False
+        self._says += 1
+        return True
+
+    def _note_said(self, action: Say, now_ms: int) -> None:
+        before = self._said.get(action.work.uid)
+        pause_ms = FIRST_SILENCE_MS if before is None else min(LONGEST_SILENCE_MS, 2 * before.pause_ms)
+        self._said[action.work.uid] = _Spoken(action.topic, pause_ms, now_ms + pause_ms)
+
+    def _lost_its_message(self, action: Action) -> bool:
+        """Whether Kueue has reset the check's entry since it was told there."""
+        return isinstance(action, Say) and any(one.message == "" for one in self._pending(action.work))
+
+    def _pending(self, work: Work) -> list[CheckEntry]:
+        """Our entries in which something may be told."""
+        if not work.active or work.evicted or work.finished_ms is not None:
+            return []
+        return [one for one in work.checks if one.name in self._ours and one.state is CheckState.PENDING]
 
     def _do(self, action: Action, now_ms: int) -> None:
         match action:
@@ -168,8 +211,8 @@ class Writer:
                 self.api.create(EVENT, _event(action, api_version, kind, name, uid, now_ms))
             except AlreadyExists:
                 continue
-        pending = [one.name for one in work.checks if one.name in self._ours and one.state is CheckState.PENDING]
-        if pending and work.active and not work.evicted and work.finished_ms is None:
+        pending = [one.name for one in self._pending(work)]
+        if pending:
             self._answer(work, pending, "Pending", action.said, now_ms)
 
 

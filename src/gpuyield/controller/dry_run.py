@@ -80,7 +80,7 @@ def _refused(why: str, fitness: Fitness) -> Answer:
             "actions": [],
             "held": [],
         },
-        headline=(f"Nothing would be enforced: {why}.",),
+        headline=(f"Nothing would be enforced: {why.rstrip('.')}.",),
         next=(Next(command="gpuyield controller lint", why="looks at the queues"),),
     )
 

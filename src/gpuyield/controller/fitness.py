@@ -42,7 +42,7 @@ class Fitness:
             clear = not self._refusal and self.gate.gate is not Gate.UNKNOWN
             self._next_s = self.monotonic() + (AGAIN_S if clear else AGAIN_S / 12)
             if self.gate.gate is not before:
-                _log.warning("the gate is %s. %s", self.gate.gate, self.gate.said)
+                _log.warning("the gate is %s%s", self.gate.gate, f": {self.gate.said}" if self.gate.said else "")
         return self._refusal
 
     def _look(self, checks: frozenset[str]) -> str:
@@ -57,7 +57,7 @@ class Fitness:
             case Gate.HONOURED:
                 return ""
             case Gate.UNKNOWN:
-                return f"it is not clear whether Kueue honours the gate: {self.gate.said}"
+                return f"it is not clear whether Kueue honours the gate: {self.gate.said.rstrip('.')}"
             case Gate.IGNORED:
                 return self._without_gate(queues, checks)
 

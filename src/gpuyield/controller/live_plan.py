@@ -15,7 +15,7 @@ from gpuyield.decide.live.jobs import LiveTerms
 from gpuyield.decide.live.problem import LiveProblem, live_problem
 from gpuyield.errors import DeclarationError
 from gpuyield.model.document import canonical_bytes, gaps_document, inputs_digest
-from gpuyield.model.job import Problem
+from gpuyield.model.job import PlanJob, Problem
 from gpuyield.model.kueue import ClusterSnapshot, Work, WorkState
 from gpuyield.model.plan import Plan, Run
 from gpuyield.plan import carry_on, plan_document, plan_inputs, with_outlook
@@ -67,13 +67,24 @@ def make_live_plan(
         PlanError: The problem cannot be built.
     """
     live = live_problem(seen, terms)
-    problem = replace(live.problem, jobs=tuple(replace(job, restart_ms=None) for job in live.problem.jobs))
+    problem = replace(live.problem, jobs=tuple(_as_it_runs(job) for job in live.problem.jobs))
     old = {} if before is None else runs_of(before, problem)
     plan = with_outlook(problem, carry_on(problem, old, seed=seed, work=WORK, should_stop=should_stop))
     inputs = canonical_bytes(plan_inputs(problem))
     document = plan_document(problem, plan, digest=inputs_digest(inputs))
     document["gaps"] = gaps_document(live.gaps)
     return MadePlan(stored=StoredPlan(document=document, inputs=inputs), plan=plan, live=live)
+
+
+def _as_it_runs(job: PlanJob) -> PlanJob:
+    """A job that is never paused; one that runs beyond its deadline is late, and no longer given up for it."""
+    job = replace(job, restart_ms=None)
+    if job.started_ms is None or job.deadline_ms is None:
+        return job
+    if job.started_ms + job.shapes[0].duration_ms <= job.deadline_ms:
+        return job
+    due_ms = job.deadline_ms if job.due_ms is None else min(job.due_ms, job.deadline_ms)
+    return replace(job, deadline_ms=None, due_ms=due_ms)
 
 
 def runs_of(document: Mapping[str, Any], problem: Problem) -> dict[str, Run]:
