@@ -138,7 +138,7 @@ def test_settings_that_cannot_be_used_are_named_all_at_once() -> None:
 def test_the_chart_is_made_of_the_same_objects() -> None:
     written = {one.name: one.read_text() for one in (CHART / "templates").glob("*.yaml")}
 
-    assert written == templates(), "run python -m gpuyield.controller.manifests.chart deploy/helm/gpuyield"
+    assert written == templates(), "run python -m gpuyield.controller.manifests.chart deploy"
 
 
 def test_the_chart_has_the_defaults_and_the_version_of_the_command() -> None:

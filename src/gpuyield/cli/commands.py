@@ -113,7 +113,7 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "plan",
-        "plan:plan",
+        "plan:app",
         Topic.DECIDE,
         "When each job runs, or why that is impossible, and the fewest GPUs.",
         "gpuyield plan --jobs jobs.yaml --gpus 4 --origin 2026-11-30T21:00:00Z --out night.json",
@@ -147,6 +147,13 @@ COMMANDS: tuple[Command, ...] = (
         "gpuyield measure --url http://127.0.0.1:8000/v1 --model double --objective 'ttft p95 800ms'",
     ),
     Command(
+        "controller",
+        "controller:app",
+        Topic.DECIDE,
+        "Make the plan real on Kueue: jobs start when the plan says so.",
+        "gpuyield controller manifests --out gpuyield-controller.yaml",
+    ),
+    Command(
         "verify",
         "verify:verify",
         Topic.DECIDE,
@@ -171,7 +178,6 @@ COMMANDS: tuple[Command, ...] = (
 
 LATER = {
     "serve": "the live page",
-    "controller": "enforcement through Kueue",
     "backtest": "replaying the past",
     "receipt": "promises and what came true",
     "export": "exports for other tools",

@@ -20,6 +20,8 @@ def add_to(app: App) -> None:
         manifests,
         help_formatter=Columns("gpuyield controller manifests --deadlines warn --out gpuyield-controller.yaml"),
     )
+    app.command(lint, help_formatter=Columns("gpuyield controller lint --gate"))
+    app.command(release, help_formatter=Columns("gpuyield controller release evals/nightly-1201"))
 
 
 def manifests(
@@ -70,3 +72,57 @@ def manifests(
         hold=Hold(hold),
     )
     return manifests_answer(settings, config=config, out=out)
+
+
+def lint(
+    *,
+    context: str | None = None,
+    gate: Annotated[bool, Parameter(negative="")] = False,
+    common: Annotated[Common, Parameter(name="*")] = COMMON,
+) -> Answer:
+    """Look for settings of planned queues that would break a plan; print the patch for each. Reads only.
+
+    Preemption, quota that is lent to queues outside the plan, borrowed quota that its owner takes back, StrictFIFO, a
+    check that is not asked on every flavor, and namespaces that did not opt in.
+
+    Parameters
+    ----------
+    context:
+        Context of the kubeconfig.
+    gate:
+        Exit 10 where a setting breaks a plan.
+    """
+    from gpuyield.collect.kubernetes import connect
+    from gpuyield.controller.linting import lint_answer
+
+    return lint_answer(connect(context), gate=gate)
+
+
+def release(
+    *jobs: str,
+    all: Annotated[bool, Parameter(negative="")] = False,
+    apply: Annotated[bool, Parameter(negative="")] = False,
+    context: str | None = None,
+    common: Annotated[Common, Parameter(name="*")] = COMMON,
+) -> Answer:
+    """Break the glass: let jobs go without a plan, also with the controller down. Shows what it would do first.
+
+    It takes the gate of gpuyield off, switches parked Workloads on, and answers its checks with Ready. It needs the
+    role gpuyield-break-glass, and the group gpuyield:break-glass where the guard policy is installed.
+
+    Parameters
+    ----------
+    jobs:
+        Jobs, as NAMESPACE/NAME.
+    all:
+        All that gpuyield holds.
+    apply:
+        Do it.
+    context:
+        Context of the kubeconfig.
+    """
+    from gpuyield.collect.kubernetes import connect
+    from gpuyield.controller.releasing import release_answer
+    from gpuyield.steps.setting import wall_clock_ms
+
+    return release_answer(connect(context), jobs, everything=all, apply=apply, now_ms=wall_clock_ms)

@@ -9,7 +9,13 @@ import sys
 
 from gpuyield.cli.commands import COMMANDS
 
-_SUBCOMMANDS = {"demo": ("serve", "server"), "outcomes": ("import",), "ledger": ("digest", "vacuum")}
+_SUBCOMMANDS = {
+    "demo": ("serve", "server"),
+    "outcomes": ("import"),
+    "plan": ("publish"),
+    "controller": ("run", "manifests", "lint", "release"),
+    "ledger": ("digest", "vacuum"),
+}
 
 _HEAD = """# Commands
 

@@ -1,7 +1,7 @@
 """The templates of the Helm chart, made from the same objects as `controller manifests`: they cannot drift apart.
 
 The objects are made with marks where values go, and the marks become template expressions. `python -m
-gpuyield.controller.manifests.chart deploy/helm/gpuyield` writes them; a test compares them, and what the real Helm
+gpuyield.controller.manifests.chart deploy` writes them; a test compares them, and what the real Helm
 makes of them.
 """
 
@@ -11,7 +11,9 @@ import re
 import sys
 from pathlib import Path
 
-from gpuyield.controller.manifests.everything import Part, parts, yaml_text
+import yaml
+
+from gpuyield.controller.manifests.everything import Part, objects, parts, yaml_text
 from gpuyield.controller.manifests.settings import QUEUE_LABEL, Deadlines, Gate, Hold, Settings
 
 _REPLICAS = 987_654_321
@@ -84,10 +86,15 @@ def _open(text: str) -> str:
     )
 
 
-def write(chart: Path) -> None:
-    """Write the templates into a chart."""
+def write(deploy: Path) -> None:
+    """Write the chart's templates and the base of kustomize into the folder `deploy`."""
     for name, text in templates().items():
-        (chart / "templates" / name).write_text(text, encoding="utf-8")
+        (deploy / "helm" / "gpuyield" / "templates" / name).write_text(text, encoding="utf-8")
+    values = yaml.safe_load((deploy / "helm" / "gpuyield" / "values.yaml").read_text(encoding="utf-8"))
+    namespace, *rest = objects(Settings(image=values["image"]))
+    base = deploy / "kustomize" / "base"
+    (base / "namespace.yaml").write_text(yaml_text([namespace]), encoding="utf-8")
+    (base / "gpuyield.yaml").write_text(yaml_text(rest), encoding="utf-8")
 
 
 if __name__ == "__main__":
