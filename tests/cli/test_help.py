@@ -49,7 +49,9 @@ def test_a_command_says_what_it_is_for_and_shows_an_example(
     assert said.err == ""
 
 
-@pytest.mark.parametrize("words", [one for one in EVERY if one not in {("outcomes",), ("ledger",), ("controller",)}], ids=" ".join)
+@pytest.mark.parametrize(
+    "words", [one for one in EVERY if one not in {("outcomes",), ("ledger",), ("controller",)}], ids=" ".join
+)
 def test_a_command_takes_the_common_options(capsys: pytest.CaptureFixture[str], words: tuple[str, ...]) -> None:
     run([*words, "--help"])
 

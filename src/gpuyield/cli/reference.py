@@ -11,8 +11,8 @@ from gpuyield.cli.commands import COMMANDS
 
 _SUBCOMMANDS = {
     "demo": ("serve", "server"),
-    "outcomes": ("import"),
-    "plan": ("publish"),
+    "outcomes": ("import",),
+    "plan": ("publish",),
     "controller": ("run", "manifests", "lint", "release"),
     "ledger": ("digest", "vacuum"),
 }
