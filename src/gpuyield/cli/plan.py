@@ -1,16 +1,22 @@
-"""gpuyield plan: when each job runs, or why that is impossible."""
+"""gpuyield plan: when each job runs, or why that is impossible; and a plan handed to the controller (publish)."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Annotated, Literal
 
-from cyclopts import Parameter
+from cyclopts import App, Parameter
 
+from gpuyield.cli.help import Columns
 from gpuyield.cli.options import COMMON, Common, Seed, Whole
 from gpuyield.report.answer import Answer
 
+_EXAMPLE = "gpuyield plan --jobs jobs.yaml --gpus 4 --origin 2026-11-30T21:00:00Z --out night.json"
 
+app = App(name="plan", help_formatter=Columns(_EXAMPLE))
+
+
+@app.default
 def plan(
     *,
     jobs: Path | None = None,
@@ -79,3 +85,41 @@ def plan(
             out=out,
             tell=tell,
         )
+
+
+@app.command(help_formatter=Columns("gpuyield plan publish plan.json --apply"))
+def publish(
+    document: Path,
+    /,
+    *,
+    inputs: Path | None = None,
+    namespace: str = "gpuyield-system",
+    apply: Annotated[bool, Parameter(negative="")] = False,
+    common: Annotated[Common, Parameter(name="*")] = COMMON,
+) -> Answer:
+    """Hand a plan to the controller, in place of its own; without --apply only say what would be written.
+
+    It is verified here, and again by the controller, which carries it on from there as the cluster changes. Jobs go by
+    NAMESPACE/NAME. Needs the role gpuyield-publisher.
+
+    Parameters
+    ----------
+    document:
+        What gpuyield plan --out FILE wrote.
+    inputs:
+        Its canonical inputs (default: beside it, else in the ledger).
+    namespace:
+        Namespace of the controller.
+    apply:
+        Write it.
+    """
+    from gpuyield.controller.publish import publish_answer
+
+    return publish_answer(
+        document=document,
+        inputs=inputs,
+        ledger_root=common.ledger_root,
+        namespace=namespace,
+        apply=apply,
+        file=common.file,
+    )

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpuyield.collect.kubernetes import ClusterApi
+from gpuyield.collect.kubernetes import connect
 from gpuyield.controller.plan_parts import StoredPlan, TornStore, pack
 from gpuyield.controller.store import POINTER, PlanStore
 from gpuyield.errors import DeclarationError
@@ -14,6 +13,7 @@ from gpuyield.model.document import schema_name
 from gpuyield.report.answer import Answer, Next
 from gpuyield.report.sentences import count
 from gpuyield.steps.documents import read_json
+from gpuyield.steps.setting import read_declaration
 from gpuyield.verify import check, find_inputs, read_limited
 from gpuyield.verify.report import Refused
 
@@ -37,7 +37,7 @@ def publish_answer(
     ledger_root: Path,
     namespace: str,
     apply: bool,
-    connect: Callable[[], ClusterApi],
+    file: Path,
 ) -> Answer:
     """The answer of `gpuyield plan publish`; without `apply` nothing is written, and no cluster is asked.
 
@@ -60,7 +60,9 @@ def publish_answer(
             headline=(f"{said} would be written to {namespace}; it stands its check.",),
             next=(Next(command=f"gpuyield plan publish {document} --apply", why="puts it in force"),),
         )
-    generation = put_in_place(found.stored, PlanStore(connect(), namespace))
+    declared = read_declaration(file).sources.kubernetes
+    api = connect(declared.context if declared else None)
+    generation = put_in_place(found.stored, PlanStore(api, namespace))
     return Answer(
         document={**answer, "published": True, "generation": generation},
         headline=(
