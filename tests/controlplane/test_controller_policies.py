@@ -173,14 +173,18 @@ def test_other_jobs_are_let_be(stage: Scenario, made: Object) -> None:
 
 
 def test_kube_system_is_never_ours_even_where_somebody_labels_it(stage: Scenario) -> None:
-    client = stage.client
-    client.merge(NAMESPACE, "kube-system", {"metadata": {"labels": {"gpuyield.dev/managed": "true"}}})
+    client, label = stage.client, {"gpuyield.dev/managed": "true"}
+    later = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "policed-later", "labels": label}}
+    client.merge(NAMESPACE, "kube-system", {"metadata": {"labels": label}})
+    client.apply(later)
     try:
-        wait_for("the label", lambda: refusal(lambda: client.create(job("trial"), dry_run=True)))
+        # Labels are seen in the order in which they were given.
+        wait_for("it", lambda: bool(refusal(lambda: client.create(job("trial", "policed-later"), dry_run=True))))
 
         taken = client.create(job("system", "kube-system"), dry_run=True)
     finally:
         client.merge(NAMESPACE, "kube-system", {"metadata": {"labels": {"gpuyield.dev/managed": None}}})
+        client.delete_manifest(later)
 
     assert gate_of(taken) is None
 
