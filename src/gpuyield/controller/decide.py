@@ -291,7 +291,7 @@ class _Round:
         others = [one for one in work.gates if one != OURS]
         if others and not work.holds_quota:
             return f"another gate holds it: {', '.join(others)}"
-        if OURS in work.gates and 0 <= self.now_ms - work.created_ms < self.manner.settle_ms:
+        if OURS in work.gates and not work.holds_quota and 0 <= self.now_ms - work.created_ms < self.manner.settle_ms:
             return "it has only just come, and others may come with it"
         read = self.plan.read.get(work.uid)
         for name in read.promise.after if read is not None else ():

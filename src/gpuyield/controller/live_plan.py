@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any  # Documents are JSON.
 
+from gpuyield.controller.decide import wanted_queue
 from gpuyield.controller.plan_parts import StoredPlan
 from gpuyield.decide.live.jobs import LiveTerms
 from gpuyield.decide.live.problem import LiveProblem, live_problem
@@ -43,7 +44,14 @@ def as_to_plan(seen: ClusterSnapshot, *, is_parked: Claim, is_asked: Claim) -> C
     instant is cut to its second: what can start now is planned for now, not for the next second.
     """
 
+    stops = {(one.namespace, one.name): one.stopped for one in seen.local_queues}
+    leads_to = {(one.namespace, one.name): one.cluster_queue for one in seen.local_queues}
+
     def planned(work: Work) -> Work:
+        wanted = wanted_queue(work, stops)
+        if wanted is not None:
+            # In a queue on hold, which is how it waits: it is planned for the one that it is for.
+            work = replace(work, queue=wanted, cluster_queue=leads_to[work.namespace, wanted])
         if work.state is WorkState.WAITING and not work.active and is_parked(work):
             return replace(work, active=True)
         if work.state is WorkState.RESERVED and is_asked(work):
