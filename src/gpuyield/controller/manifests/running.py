@@ -43,7 +43,11 @@ def controller(settings: Settings) -> list[Object]:
             "apiVersion": "policy/v1",
             "kind": "PodDisruptionBudget",
             "metadata": meta(ACCOUNT, space),
-            "spec": {"maxUnavailable": 1, "selector": {"matchLabels": _LABELS}},
+            "spec": {
+                "maxUnavailable": 1,
+                "unhealthyPodEvictionPolicy": "AlwaysAllow",
+                "selector": {"matchLabels": _LABELS},
+            },
         },
         {
             "apiVersion": "v1",
@@ -137,7 +141,8 @@ def _container(settings: Settings) -> Object:
         "ports": [{"name": "metrics", "containerPort": PORT, "protocol": "TCP"}],
         "resources": {"requests": {"cpu": "200m", "memory": "512Mi"}, "limits": {"memory": "1Gi"}},
         "livenessProbe": asked("/healthz", periodSeconds=10, failureThreshold=6),
-        "readinessProbe": asked("/readyz", periodSeconds=5),
+        # A replica that stands by is ready to take over; /readyz tells who enforces.
+        "readinessProbe": asked("/healthz", periodSeconds=5),
         "securityContext": {
             "allowPrivilegeEscalation": False,
             "readOnlyRootFilesystem": True,
