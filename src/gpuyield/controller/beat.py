@@ -5,16 +5,20 @@ While it is not True, Kueue reserves no quota in the queues that name the check:
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any  # Objects of the API server are JSON.
 
 from gpuyield.collect.kubernetes import ADMISSION_CHECK, ClusterApi, NotFound
 from gpuyield.errors import SourceError
+from gpuyield.model.kueue import Check
 from gpuyield.units import SECOND_MS, format_instant
 
 MANAGER = "gpuyield.dev/plan"
 BEAT_MS = 30 * SECOND_MS
 """So often what the condition says is written again, whatever it said before."""
+
+LAG_MS = SECOND_MS
 
 
 @dataclass(slots=True)
@@ -32,13 +36,15 @@ class Beat:
     api: ClusterApi
     _said: dict[str, _Said] = field(default_factory=dict)
 
-    def say(self, checks: tuple[str, ...], *, is_active: bool, message: str, now_ms: int) -> list[SourceError]:
-        """Make it so; what failed is tried again with the next call."""
+    def say(self, checks: Iterable[Check], *, is_active: bool, message: str, now_ms: int) -> list[SourceError]:
+        """Make it so; what failed is tried again with the next call. `checks` are ours, as they are seen now."""
         failed: list[SourceError] = []
-        for name in checks:
+        for name, is_seen_active in ((one.name, one.active) for one in checks):
             before = self._said.get(name)
             changes = before is None or before.is_active is not is_active
-            if not changes and before is not None and 0 <= now_ms - before.at_ms < BEAT_MS:
+            # Made anew, or written by another: what is seen lags behind our own word by less than LAG_MS.
+            pause_ms = BEAT_MS if is_seen_active is is_active else LAG_MS
+            if not changes and before is not None and 0 <= now_ms - before.at_ms < pause_ms:
                 continue
             since = format_instant(now_ms - now_ms % SECOND_MS) if changes or before is None else before.since
             try:

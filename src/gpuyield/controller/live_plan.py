@@ -43,7 +43,6 @@ def as_to_plan(seen: ClusterSnapshot, *, is_parked: Claim, is_asked: Claim) -> C
     `is_asked` tells of work with quota whose check is not answered yet; after an eviction an old place says nothing. An
     instant is cut to its second: what can start now is planned for now, not for the next second.
     """
-
     stops = {(one.namespace, one.name): one.stopped for one in seen.local_queues}
     leads_to = {(one.namespace, one.name): one.cluster_queue for one in seen.local_queues}
 

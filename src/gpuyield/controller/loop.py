@@ -137,9 +137,9 @@ class Loop:
     def _say(self, seen: ClusterSnapshot | None, *, is_active: bool, message: str) -> None:
         if seen is None:
             return
-        for err in self._beat.say(
-            tuple(sorted(our_checks(seen))), is_active=is_active, message=message, now_ms=self._clock_ms()
-        ):
+        ours = our_checks(seen)
+        checks = [one for one in seen.checks if one.name in ours]
+        for err in self._beat.say(checks, is_active=is_active, message=message, now_ms=self._clock_ms()):
             self._metrics.count("errors")
             _log.warning("the check cannot be written: %s", err)
 
