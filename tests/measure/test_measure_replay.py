@@ -40,6 +40,7 @@ def trace_file(folder: Path, rows: list[tuple[float, int, int]]) -> str:
     return str(path)
 
 
+@pytest.mark.live_measuring
 @pytest.mark.parametrize("scale", [1, 10])
 def test_the_azure_conversation_trace_is_replayed_in_order_and_on_time(
     command: Command, server: RunningDouble, shared_data: Path, tmp_path: Path, scale: int

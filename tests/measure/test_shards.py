@@ -67,6 +67,7 @@ def as_shard(command: Command, monkeypatch: pytest.MonkeyPatch, index: int, *mor
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.live_measuring
 def test_pods_of_a_job_send_the_schedule_of_one_sender_and_merge_to_one_probe(
     command: Command, server: RunningDouble
 ) -> None:
