@@ -37,11 +37,14 @@ class MadePlan:
     live: LiveProblem
 
 
-def as_to_plan(seen: ClusterSnapshot, *, is_parked: Claim, is_asked: Claim) -> ClusterSnapshot:
+def as_to_plan(
+    seen: ClusterSnapshot, *, is_parked: Claim, is_asked: Claim, starting: Mapping[str, str] | None = None
+) -> ClusterSnapshot:
     """The snapshot as it is planned: parked work waits, and so does work that only asks whether it may start.
 
     `is_asked` tells of work with quota whose check is not answered yet; after an eviction an old place says nothing. An
-    instant is cut to its second: what can start now is planned for now, not for the next second.
+    instant is cut to its second: what can start now is planned for now, not for the next second. `starting` are the
+    flavors, by uid, of work that was let go just now and has no quota yet: it keeps its place.
     """
     stops = {(one.namespace, one.name): one.stopped for one in seen.local_queues}
     leads_to = {(one.namespace, one.name): one.cluster_queue for one in seen.local_queues}
@@ -51,6 +54,8 @@ def as_to_plan(seen: ClusterSnapshot, *, is_parked: Claim, is_asked: Claim) -> C
         if wanted is not None:
             # In a queue on hold, which is how it waits: it is planned for the one that it is for.
             work = replace(work, queue=wanted, cluster_queue=leads_to[work.namespace, wanted])
+        if starting and work.uid in starting and work.state is WorkState.WAITING:
+            return replace(work, state=WorkState.RESERVED, held={starting[work.uid]: work.gpus})
         if work.state is WorkState.WAITING and not work.active and is_parked(work):
             return replace(work, active=True)
         if work.state is WorkState.RESERVED and is_asked(work):

@@ -27,7 +27,7 @@ from gpuyield.controller.plan_parts import Pointer, StoredPlan, TornStore
 from gpuyield.decide.live.jobs import LiveTerms
 from gpuyield.decide.live.problem import live_problem
 from gpuyield.errors import GpuyieldError, SourceError
-from gpuyield.model.kueue import ClusterSnapshot, Work
+from gpuyield.model.kueue import ClusterSnapshot, Work, WorkState
 from gpuyield.units import SECOND_MS
 from gpuyield.verify import check
 
@@ -40,6 +40,9 @@ GRACE_MS = SECOND_MS
 
 LOOK_MS = 2 * SECOND_MS
 """The store is looked at so often: a published plan is taken over, a torn one found out."""
+
+STARTING_MS = 5 * SECOND_MS
+"""So long work that was let go keeps its place while Kueue gives it quota."""
 
 PATIENCE_S = 0.5
 """A plan that is ready within so long is waited for: what arrives is answered by a plan that knows it."""
@@ -127,7 +130,9 @@ class PlanKeeper:
         if self._looked_ms is None or now_ms - self._looked_ms >= LOOK_MS or now_ms < self._looked_ms:
             self._looked_ms = now_ms
             self._look_at_store(seen, now_ms)
-        there = as_to_plan(seen, is_parked=self._is_parked, is_asked=self._asks_in_vain(now_ms))
+        there = as_to_plan(
+            seen, is_parked=self._is_parked, is_asked=self._asks_in_vain(now_ms), starting=self._starting(seen, now_ms)
+        )
         made_of = facts(there)
         if self._making is None and self._is_due(made_of, now_ms):
             self._begin(there, made_of, now_ms)
@@ -164,6 +169,20 @@ class PlanKeeper:
             return self._is_asked(work) and (place is None or not place.is_due(now_ms) or work.evictions > 0)
 
         return asks
+
+    def _starting(self, seen: ClusterSnapshot, now_ms: int) -> dict[str, str]:
+        """Planned work that was let go within STARTING_MS and waits for the quota that it is going to get."""
+        places = self.in_force.plan.places if self.in_force is not None else {}
+        found: dict[str, str] = {}
+        for work in seen.work:
+            place = places.get(work.id)
+            if work.state is not WorkState.WAITING or work.gates or not work.active or work.evictions:
+                continue
+            if place is None or not place.flavor or place.start_ms is None:
+                continue
+            if 0 <= now_ms - place.start_ms < STARTING_MS:
+                found[work.uid] = place.flavor
+        return found
 
     # What.
 
