@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,9 @@ from kube import CLUSTER_QUEUE, Client, wait_for
 from controlplane import ControlPlane
 
 pytestmark = pytest.mark.controlplane
+
+_NUMBERS = count(1)
+"""A name that is used again meets what is still being deleted."""
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +32,7 @@ def gate_off(stack: ControlPlane) -> Iterator[None]:
 
 @pytest.fixture
 def stage_without_gate(gate_off: None, client: Client, enforcer: Enforcer) -> Iterator[Planned]:
-    with planned(client, "gate-off") as made:
+    with planned(client, f"gate-off-{next(_NUMBERS)}") as made:
         yield made
 
 
