@@ -132,6 +132,7 @@ def test_after_reaches_only_jobs_of_its_own_namespace() -> None:
 
 
 def test_marks_of_our_own_are_no_mistakes() -> None:
-    marks = {"gpuyield.dev/parked": "2026-12-01T00:00:00Z", "gpuyield.dev/queue": "main", "gpuyield.dev/managed": "true"}
+    ours = {"parked": "2026-12-01T00:00:00Z", "queue": "main", "managed": "true"}
+    marks = {f"gpuyield.dev/{name}": value for name, value in ours.items()}
 
     assert read_promise(marks, {}, SETTINGS, job="evals/a") == JobPromise()

@@ -78,16 +78,16 @@ def run(jobs: list[Arrival], trouble: list[Trouble], lost: list[bool], *, honour
         for number, one in enumerate(jobs):
             if one.at == second:
                 there.submit(submitted(one, number))
-        for one in (each for each in trouble if each.at == second):
-            name = f"evals/j{one.which}"
-            if one.kind == "evict" and name in there.work:
+        for event in (each for each in trouble if each.at == second):
+            name = f"evals/j{event.which}"
+            if event.kind == "evict" and name in there.work:
                 there.evict(name)
-            elif one.kind == "halve":
+            elif event.kind == "halve":
                 there.set_quota("main", _GPUS // 2)
-            elif one.kind == "kill":
+            elif event.kind == "kill":
                 enforced.forget()
-            elif one.kind == "pause":
-                paused_until = second + 1 + one.which
+            elif event.kind == "pause":
+                paused_until = second + 1 + event.which
         if second == 90:
             there.set_quota("main", _GPUS)
         if second >= paused_until:
@@ -151,10 +151,10 @@ def test_deciding_again_changes_nothing_and_once_all_is_written_nothing_is_left_
     enforced = Enforced(there)
     enforced.run(BEGIN + at * SECOND_MS)
 
-    one, other = enforced.round(), enforced.round()
+    first, again = enforced.round(), enforced.round()
 
-    assert one == other
-    assert writes(one.actions) == []
+    assert first == again
+    assert writes(first.actions) == []
 
 
 def writes(actions: tuple[Action, ...]) -> list[Action]:
