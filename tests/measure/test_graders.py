@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gpuyield.errors import DeclarationError
@@ -174,7 +174,15 @@ def test_the_last_number_is_found_as_it_was_written(number: Decimal) -> None:
     assert last_number(f"{number:,f}") == number
 
 
+@pytest.mark.parametrize(
+    ("text", "number"), [("PHASE0", 0), ("E0", 0), ("4 of them, e-5.", -5), ("none E", None), (".5e1", 5)]
+)
+def test_an_exponent_without_a_number_before_it_is_none(text: str, number: int | None) -> None:
+    assert last_number(text) == number
+
+
 @given(st.text(max_size=200))
+@example("E0")
 def test_no_text_makes_a_grader_raise(text: str) -> None:
     for check, expected in (("exact", "a"), ("contains", "a"), ("regex", "a"), ("number", 1), ("json_schema", {})):
         assert grade(check_named(check), check, asked(expected), text) in (GOOD, BAD)

@@ -25,7 +25,7 @@ from gpuyield.model.measure import CODES, Grade, ResponseStatus
 
 BUILT_IN = ("exact", "contains", "regex", "number", "json_schema", "judge")
 _MISSING = "Install what it needs: pip install 'gpuyield[measure]'."
-_NUMBER = re.compile(r"[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)?(?:\.\d+)?(?:[eE][-+]?\d{1,3})?")
+_NUMBER = re.compile(r"[-+]?(?:(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d{1,3})?")
 _LONGEST_NUMBER = 400
 _MOST_DEEP = 64
 _SCHEMA_BYTES = 1 << 20
@@ -204,7 +204,7 @@ def _json_schema(request: RequestLine, answer: str) -> float | None:
 def last_number(text: str) -> Decimal | None:
     """The last number in a text; thousands may be grouped by commas."""
     tail = text[-100_000:]
-    found = [one[0] for one in _NUMBER.finditer(tail) if any(letter.isdigit() for letter in one[0])]
+    found = [one[0] for one in _NUMBER.finditer(tail)]
     if not found or len(found[-1]) > _LONGEST_NUMBER:
         return None
     return Decimal(found[-1].replace(",", ""))
