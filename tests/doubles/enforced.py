@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any  # Documents are JSON.
 
 from doubles.kueue_contract import Conflict, KueueContract
-from gpuyield.controller.actions import Action, Say
+from gpuyield.controller.actions import Action, Release, Return, Say
 from gpuyield.controller.decide import Decision, decide, is_parked, our_checks, pending_checks
 from gpuyield.controller.live_plan import as_to_plan, facts, make_live_plan, next_change_ms
 from gpuyield.controller.places import PlanInForce
 from gpuyield.decide.live.jobs import LiveTerms
 from gpuyield.model.declaration import Declaration
+from gpuyield.model.kueue import WorkState
 from gpuyield.units import SECOND_MS
 
 TERMS = LiveTerms(declaration=Declaration(), history=lambda family: None, stem=lambda name: name)
@@ -20,7 +22,10 @@ _MOST_ROUNDS = 10
 
 
 class Enforced:
-    """A controller; `may_write` says of each action whether it reaches the cluster."""
+    """A controller; `may_write` says of each action whether it reaches the cluster.
+
+    Its clock is `skew_ms` ahead of the cluster's. `in_vain` are the jobs that it let go and that got no quota by it.
+    """
 
     def __init__(self, cluster: KueueContract, *, may_write: Callable[[Action], bool] = lambda action: True) -> None:
         self.cluster, self.may_write = cluster, may_write
@@ -28,6 +33,8 @@ class Enforced:
         self.plan: PlanInForce | None = None
         self.said: list[Say] = []
         self.written: list[Action] = []
+        self.in_vain: list[str] = []
+        self.skew_ms = 0
         self._facts: int | None = None
         self._made_ms = 0
 
@@ -38,6 +45,7 @@ class Enforced:
     def round(self) -> Decision:
         """See, plan, decide, write."""
         seen = self.cluster.snapshot()
+        seen = replace(seen, at_ms=seen.at_ms + self.skew_ms)
         now_ms = seen.at_ms
         ours = our_checks(seen)
 
@@ -56,11 +64,22 @@ class Enforced:
                 self.said.append(action)
             elif self.may_write(action):
                 self.written.append(action)
-                try:
-                    self.cluster.write(action)
-                except Conflict:
-                    continue
+                self._write(action)
         return decision
+
+    def repeat(self, number: int) -> None:
+        """The last writes arrive once more, as those of a leader that does not know yet that it is none."""
+        for action in self.written[-number:]:
+            self._write(action)
+
+    def _write(self, action: Action) -> None:
+        name = action.work.id
+        try:
+            self.cluster.write(action)
+        except Conflict:
+            return
+        if isinstance(action, Release | Return) and self.cluster.work[name].state is WorkState.WAITING:
+            self.in_vain.append(name)
 
     def run(self, to_ms: int, *, step_ms: int = SECOND_MS) -> None:
         """Rounds until an instant; each write wakes the next one."""

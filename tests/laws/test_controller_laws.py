@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from doubles.enforced import Enforced
 from doubles.kueue_contract import BEGIN, KueueContract, Submitted, planned_queue
 from gpuyield.controller.actions import Action, Say
-from gpuyield.model.kueue import WorkState
-from gpuyield.units import SECOND_MS
+from gpuyield.units import MINUTE_MS, SECOND_MS
 from laws.sizes import size
 
 _EXAMPLES = size(default=6, sample=40, full=1_000)
@@ -29,11 +28,16 @@ class Arrival:
     says: int
     within: int | None
     gated: bool
+    queue: int = 0
 
 
 @dataclass(frozen=True)
 class Trouble:
-    """Something unforeseen, at a second: an eviction, half the quota for a while, a controller that is killed."""
+    """Something unforeseen, at a second.
+
+    An eviction, half the quota for a while, a controller that is killed or hangs, its clock far ahead or behind for a
+    while, its last writes arriving again.
+    """
 
     at: int
     kind: str
@@ -48,13 +52,30 @@ arrivals = st.builds(
     says=st.sampled_from([0, 5, 10, 20, 40]),
     within=st.none() | st.integers(10, 200),
     gated=st.booleans(),
+    queue=st.integers(0, 1),
 )
-troubles = st.builds(
-    Trouble, at=st.integers(1, 80), kind=st.sampled_from(["evict", "halve", "kill", "pause"]), which=st.integers(0, 7)
-)
+_KINDS = ["evict", "halve", "kill", "pause", "ahead", "behind", "repeat"]
+troubles = st.builds(Trouble, at=st.integers(1, 80), kind=st.sampled_from(_KINDS), which=st.integers(0, 7))
+clusters = st.sampled_from(["one queue", "cohort", "two flavors"])
 
 
-def submitted(one: Arrival, number: int) -> Submitted:
+def cluster(kind: str, *, honours_gates: bool = True) -> KueueContract:
+    """One queue; or two that lend each other what they have; or one with a few slower GPUs besides."""
+    if kind == "cohort":
+        halves = [planned_queue(name, {"h100": _GPUS // 2}, cohort="all") for name in ("main", "other")]
+        return KueueContract(halves, {"h100": _GPUS}, honours_gates=honours_gates)
+    gpus = {"h100": _GPUS} if kind == "one queue" else {"h100": _GPUS, "a100": 2}
+    return KueueContract([planned_queue("main", gpus)], gpus, honours_gates=honours_gates)
+
+
+def quota(there: KueueContract, *, halved: bool) -> None:
+    """All quotas as they were, or half of them."""
+    for one in tuple(there.queues.values()):
+        usual = _GPUS if len(there.queues) == 1 else _GPUS // 2
+        there.set_quota(one.name, usual // 2 if halved else usual)
+
+
+def submitted(one: Arrival, number: int, queue: str = "main") -> Submitted:
     length = {"expected-duration": f"{one.says}s"} if one.says else {}
     deadline = {} if one.within is None else {"deadline": f"within {one.within}s"}
     return Submitted(
@@ -62,37 +83,58 @@ def submitted(one: Arrival, number: int) -> Submitted:
         gpus=one.gpus,
         runs_ms=one.runs * SECOND_MS,
         gated=one.gated,
+        queue=queue,
         annotations={**length, **deadline},
     )
 
 
-def run(jobs: list[Arrival], trouble: list[Trouble], lost: list[bool], *, honours_gates: bool) -> Enforced:
-    """All of it, until everything can have ended twice over."""
-    there = KueueContract([planned_queue("main", {"h100": _GPUS})], {"h100": _GPUS}, honours_gates=honours_gates)
+def run(
+    jobs: list[Arrival], trouble: list[Trouble], lost: list[bool], there: KueueContract, *, kueue_first: bool = False
+) -> Enforced:
+    """All of it, until everything can have ended twice over.
+
+    With `kueue_first` Kueue looks at what arrives before we do.
+    """
+    names = list(there.queues)
     fates = iter(lost)
     enforced = Enforced(there, may_write=lambda action: not next(fates, False))
     paused_until = 0
-    end = 120 + 3 * sum(one.runs for one in jobs)
-    for second in range(end):
+    for second in range(120 + 3 * sum(one.runs for one in jobs)):
         there.pass_time(BEGIN + second * SECOND_MS)
         for number, one in enumerate(jobs):
             if one.at == second:
-                there.submit(submitted(one, number))
+                there.submit(submitted(one, number, names[one.queue % len(names)]))
+        if kueue_first:
+            there.settle()
         for event in (each for each in trouble if each.at == second):
-            name = f"evals/j{event.which}"
-            if event.kind == "evict" and name in there.work:
-                there.evict(name)
-            elif event.kind == "halve":
-                there.set_quota("main", _GPUS // 2)
-            elif event.kind == "kill":
-                enforced.forget()
-            elif event.kind == "pause":
+            happen(event, enforced)
+            if event.kind == "pause":
                 paused_until = second + 1 + event.which
         if second == 90:
-            there.set_quota("main", _GPUS)
+            quota(there, halved=False)
+            enforced.skew_ms = 0
         if second >= paused_until:
             enforced.rounds()
     return enforced
+
+
+def happen(event: Trouble, enforced: Enforced) -> None:
+    """What is unforeseen happens; a pause is the caller's."""
+    name = f"evals/j{event.which}"
+    match event.kind:
+        case "evict":
+            if name in enforced.cluster.work:
+                enforced.cluster.evict(name)
+        case "halve":
+            quota(enforced.cluster, halved=True)
+        case "kill":
+            enforced.forget()
+        case "repeat":
+            enforced.repeat(1 + event.which)
+        case "ahead":
+            enforced.skew_ms = (1 + event.which) * MINUTE_MS
+        case "behind":
+            enforced.skew_ms = -(1 + event.which) * MINUTE_MS
 
 
 @pytest.mark.sized_laws
@@ -101,12 +143,13 @@ def run(jobs: list[Arrival], trouble: list[Trouble], lost: list[bool], *, honour
     jobs=st.lists(arrivals, min_size=1, max_size=7),
     trouble=st.lists(troubles, max_size=4),
     lost=st.lists(st.booleans(), max_size=30),
+    kind=clusters,
     honours_gates=st.booleans(),
 )
 def test_nothing_is_started_and_stopped_by_us_and_nothing_is_stuck(
-    jobs: list[Arrival], trouble: list[Trouble], lost: list[bool], honours_gates: bool
+    jobs: list[Arrival], trouble: list[Trouble], lost: list[bool], kind: str, honours_gates: bool
 ) -> None:
-    enforced = run(jobs, trouble, lost, honours_gates=honours_gates)
+    enforced = run(jobs, trouble, lost, cluster(kind, honours_gates=honours_gates))
 
     for job in enforced.cluster.jobs.values():
         evicted = enforced.cluster.work[job.id].evictions
@@ -161,13 +204,11 @@ def writes(actions: tuple[Action, ...]) -> list[Action]:
     return [one for one in actions if not isinstance(one, Say)]
 
 
-def test_ten_thousand_workloads_are_decided_on() -> None:
-    there = KueueContract([planned_queue("main", {"h100": 8})], {"h100": 8})
-    for number in range(300):
-        there.submit(submitted(Arrival(0, 1 + number % 4, 30, 30, None, gated=True), number))
-    enforced = Enforced(there)
+@pytest.mark.sized_laws
+@settings(max_examples=_EXAMPLES, deadline=None)
+@given(jobs=st.lists(arrivals, min_size=1, max_size=7), trouble=st.lists(troubles, max_size=4), kind=clusters)
+def test_whatever_is_let_go_gets_its_quota_at_once(jobs: list[Arrival], trouble: list[Trouble], kind: str) -> None:
+    enforced = run(jobs, trouble, [], cluster(kind), kueue_first=True)
 
-    decision = enforced.round()
-
-    assert 2 <= len(writes(decision.actions)) <= 8
-    assert sum(one.state is WorkState.WAITING for one in there.work.values()) >= 290
+    assert enforced.in_vain == []
+    assert all(most <= enforced.cluster.gpus[flavor] for flavor, most in enforced.cluster.most_used.items())

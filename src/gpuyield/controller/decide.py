@@ -103,6 +103,9 @@ class _Round:
         self.stops = {(one.namespace, one.name): one.stopped for one in seen.local_queues}
         self.open = {one.id for one in seen.work if one.state is not WorkState.FINISHED}
         self.used: dict[str, int] = defaultdict(int)
+        """What runs, what is started now, and what is kept for planned work whose time has come."""
+        self.asking: dict[str, int] = defaultdict(int)
+        """What work holds that is not answered yet: Kueue gives it to nobody before it is parked and seen to be."""
         self.actions: list[Action] = []
         self.held: dict[str, str] = {}
 
@@ -117,6 +120,8 @@ class _Round:
             if work.holds_quota and not asked:
                 spans.append(self._running(work))
             elif self._is_ours(work, asked):
+                if asked:
+                    self._count(self.asking, self.limits.needs(work.cluster_queue, work.held))
                 place = self.plan.places.get(work.id)
                 if place is not None and place.is_due(self.now_ms):
                     due.append(work)
@@ -140,8 +145,7 @@ class _Round:
     def _running(self, work: Work) -> tuple[Needs, int, int]:
         """What work holds, and until when as far as the plan knows."""
         needs = self.limits.needs(work.cluster_queue, work.held)
-        for name, gpus in needs.items():
-            self.used[name] += gpus
+        self._count(self.used, needs)
         place = self.plan.places.get(work.id)
         end_ms = NEVER if place is None or place.end_ms is None else max(place.end_ms, self.now_ms + OVERRUN_MS)
         return needs, self.now_ms, end_ms
@@ -200,10 +204,9 @@ class _Round:
             self._start_elsewhere(work, place, flavors)
             return
         needs = self._planned_needs(work, place) or self.limits.needs(work.cluster_queue, work.held)
+        fits = self._is_free(work, needs)
         # Whoever is planned later does not overtake.
-        fits = all(self.used[name] + gpus <= self.limits.amounts[name] for name, gpus in needs.items())
-        for name, gpus in needs.items():
-            self.used[name] += gpus
+        self._count(self.used, needs)
         if fits:
             self._start(work, f"Its planned time, {self._local(place.start_ms)}, has come and its GPUs are free.")
         else:
@@ -221,8 +224,7 @@ class _Round:
             self._start(work, f"It starts on {names} instead of {place.flavor}: nothing planned needs these GPUs.")
             return
         self.over_time.add(planned, from_ms=self.now_ms, to_ms=self.now_ms + span_ms)
-        for name, gpus in planned.items():
-            self.used[name] += gpus
+        self._count(self.used, planned)
         self._hold(work, f"Kueue would start it on {names}, whose GPUs are planned for others", place)
 
     # Work that no plan holds.
@@ -268,12 +270,10 @@ class _Round:
     def _takes(self, work: Work, flavors: Mapping[str, int]) -> bool:
         """Take so much until the work is sure to have ended, where nothing that is planned needs it."""
         needs = self.limits.needs(work.cluster_queue, flavors)
-        now_free = all(self.used[name] + gpus <= self.limits.amounts[name] for name, gpus in needs.items())
         to_ms = self._end_ms(work, flavors)
-        if not now_free or not self.over_time.fits(needs, self.limits.amounts, to_ms=to_ms):
+        if not self._is_free(work, needs) or not self.over_time.fits(needs, self.limits.amounts, to_ms=to_ms):
             return False
-        for name, gpus in needs.items():
-            self.used[name] += gpus
+        self._count(self.used, needs)
         self.over_time.add(needs, from_ms=self.now_ms, to_ms=to_ms)
         return True
 
@@ -283,6 +283,18 @@ class _Round:
         ends = [lengths.get(name) for name in flavors]
         known = [one for one in ends if one is not None]
         return self.now_ms + max(known) if known and len(known) == len(ends) else NEVER
+
+    def _is_free(self, work: Work, needs: Needs) -> bool:
+        """Whether so much is free now; what others ask for is, only for work that holds its quota already."""
+        held = {} if work.holds_quota else self.asking
+        return all(
+            self.used[name] + held.get(name, 0) + gpus <= self.limits.amounts[name] for name, gpus in needs.items()
+        )
+
+    @staticmethod
+    def _count(of: dict[str, int], needs: Needs, sign: int = 1) -> None:
+        for name, gpus in needs.items():
+            of[name] += sign * gpus
 
     # What keeps work back, and what lets it go.
 
@@ -317,6 +329,8 @@ class _Round:
         asked = pending_checks(work, self.checks)
         wanted = self._wanted(work)
         if asked:
+            # It is used from now on.
+            self._count(self.asking, self.limits.needs(work.cluster_queue, work.held), sign=-1)
             self.actions.append(Ready(work=work, checks=asked, said=said))
         elif is_parked(work):
             self.actions.append(Return(work=work, said=said))

@@ -45,10 +45,12 @@ def _sentence(work: Work, plan: PlanInForce, zone: tzinfo, *, missed: bool) -> S
     if found is None:
         return None
     topic, said = found
-    named = [one for one in _NAME.findall(said) if one in plan.places and one != work.id]
-    hidden = Foreign(named, own={work.namespace})
-    ask = f"Next: kubectl gpuyield explain job/{work.name} -n {work.namespace}"
-    return Sentence(topic, f"{hidden.text(said) if named else said} {ask}")
+    own = f"{work.namespace}/"
+    named = (
+        [one for one in _NAME.findall(said) if not one.startswith(own) and one in plan.places] if "/" in said else []
+    )
+    shown = Foreign(named, own={work.namespace}).text(said) if named else said
+    return Sentence(topic, f"{shown} Next: kubectl gpuyield explain job/{work.name} -n {work.namespace}")
 
 
 def _told_of(work: Work, plan: PlanInForce, zone: tzinfo, *, missed: bool) -> tuple[Topic, str] | None:
