@@ -53,7 +53,8 @@ class Enforced:
         made_of = facts(there)
         change_ms = None if self.document is None else next_change_ms(self.document, self._made_ms)
         late = change_ms is not None and now_ms >= change_ms + SECOND_MS
-        if self.plan is None or made_of != self._facts or late or now_ms - self._made_ms >= BEAT_MS:
+        is_old = not 0 <= now_ms - self._made_ms < BEAT_MS  # Of the future, too, where the clock was put back.
+        if self.plan is None or made_of != self._facts or late or is_old:
             made = make_live_plan(there, TERMS, self.document, should_stop=lambda: False)
             self.document = made.stored.document
             self.plan = PlanInForce.of(self.document, made.live.work)
