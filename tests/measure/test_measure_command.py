@@ -30,8 +30,8 @@ from gpuyield.steps.measure_service import looker
 from measure.busy import measured_when_quiet, why_invalid
 from measure.sending import PATIENT, every, plan_for, prompts
 
-_FAST = EngineSettings(slots=64, step_s=0.002, output_tokens=4)
-_EASY = ("--objective", "ttft p95 20s", "--max-rate", "150")
+_FAST = EngineSettings(slots=64, step_s=0.001, output_tokens=4)
+_EASY = ("--objective", "ttft p95 20s", "--max-rate", "400")
 
 
 @pytest.fixture
@@ -64,10 +64,10 @@ def test_without_apply_it_shows_target_rates_and_length_and_sends_nothing(
 
     assert done.code == 0
     assert "Nothing was sent." in done.out
-    assert f"Load for {server.url}, model double: poisson arrivals, never more than 150 requests a second." in done.out
+    assert f"Load for {server.url}, model double: poisson arrivals, never more than 400 requests a second." in done.out
     assert "when a response takes 1 s" in done.out
     assert (
-        f"gpuyield measure --url {server.url} --model double --objective 'ttft p95 20s' --max-rate 150 --at-least 30"
+        f"gpuyield measure --url {server.url} --model double --objective 'ttft p95 20s' --max-rate 400 --at-least 30"
         " --gate --out 'my m.json' --apply"
     ) in " ".join(done.out.split())
     assert server.double.connections == 0
@@ -138,7 +138,7 @@ def test_a_rate_that_is_kept_is_certified_and_verify_agrees(command: Command, se
     done = measured_when_quiet(measure, why_invalid=why_invalid)
 
     result = done.document["result"]
-    assert (done.code, result["certified_rps"], result["stopped_because"]) == (0, 150.0, "max_rate")
+    assert (done.code, result["certified_rps"], result["stopped_because"]) == (0, 400.0, "max_rate")
     assert done.document["config"]["engine"] == "vllm"
     assert done.document["config"]["version"] is not None
     rows = read_parquet(command.folder / "m.records.parquet")
@@ -219,7 +219,7 @@ def test_a_search_that_was_interrupted_goes_on_after_its_last_probe(tmp_path: Pa
         model="double",
         objectives=("ttft p95 20s",),
         requests=Path(short(tmp_path)),
-        max_rate="150",
+        max_rate="400",
         level="quick",
     )
     asked = read_question(question, Declaration())
@@ -244,7 +244,7 @@ def test_a_search_that_ended_with_invalid_probes_says_why_and_begins_again(
     command: Command, server: RunningDouble
 ) -> None:
     # No sender keeps its schedule to half a microsecond.
-    limit = ("--objective", "ttft p95 0.01ms", "--requests", short(command.folder))
+    limit = ("--objective", "ttft p95 0.01ms", "--max-rate", "400", "--requests", short(command.folder))
     asked = ("measure", "--url", server.url, "--model", "double", *limit, "--apply")
 
     first = command(*asked)

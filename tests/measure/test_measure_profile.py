@@ -92,7 +92,7 @@ def test_a_load_far_from_the_recorded_one_says_so_beside_the_rate(
 
     with running_double(engine=EngineSettings(slots=64, step_s=0.002)) as server:
         done = command(
-            *("measure", "--url", server.url, "--model", "double", "--objective", "ttft p95 20s", "--max-rate", "60"),
+            *("measure", "--url", server.url, "--model", "double", "--objective", "ttft p95 20s", "--max-rate", "400"),
             *("--level", "quick", "--requests", str(requests), "--profile", str(log), "--apply", "-o", "json"),
         )
 

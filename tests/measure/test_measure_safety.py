@@ -41,7 +41,7 @@ def requests(folder: Path, *prompts: str) -> str:
 
 def measuring(folder: Path, server: RunningDouble, *more: str) -> subprocess.Popen[str]:
     """The command as a process of its own, with everything it is willing to tell."""
-    options = ["--url", server.url, "--model", "double", "--objective", "ttft p95 20s", "--max-rate", "60"]
+    options = ["--url", server.url, "--model", "double", "--objective", "ttft p95 20s", "--max-rate", "400"]
     return subprocess.Popen(
         [sys.executable, "-m", "gpuyield", "measure", *options, *more, "--apply", "--debug"],
         stdout=subprocess.PIPE,
@@ -80,7 +80,7 @@ def test_neither_key_nor_prompt_nor_answer_is_ever_shown_or_written(folder: Path
     with running_double(engine=EngineSettings(slots=64, step_s=0.002, output_tokens=2)) as server:
         path = requests(folder, *texts, *broken)
         fine = measuring(
-            folder, server, "--requests", path, "--level", "quick", "--out", "m.html", "--max-duration", "4s"
+            folder, server, "--requests", path, "--level", "quick", "--out", "m.html", "--max-duration", "1s"
         )
         said = [ended(fine)[1]]
         path = requests(folder, *broken)

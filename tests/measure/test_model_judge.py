@@ -237,7 +237,7 @@ def test_a_judge_grades_after_each_probe_and_never_while_load_is_sent(command: C
             for seen in (judge.bodies, judge.at_ns, server.double.log):
                 seen.clear()
             options = ("--apply", "--out", "m.json", "-o", "json")
-            return command(*judged(command, server.url, judge.url, *options, rate=250))
+            return command(*judged(command, server.url, judge.url, *options, rate=500))
 
         done = measured_when_quiet(measure, why_invalid=why_invalid)
         arrivals = sorted(row.arrived_ns for row in server.double.log)

@@ -43,7 +43,7 @@ def on_a_terminal(folder: Path, server: RunningDouble, *more: str) -> str:
         "--objective",
         "ttft p95 20s",
         "--max-rate",
-        "150",
+        "400",
     )
     environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"} | {"TERM": "xterm"}
     with subprocess.Popen(

@@ -90,7 +90,7 @@ def test_without_the_fast_loop_the_standard_one_does(tmp_path: Path, monkeypatch
 
 
 def test_requests_never_queue_for_a_connection() -> None:
-    slow = EngineSettings(slots=400, step_s=1.0, output_tokens=2)
+    slow = EngineSettings(slots=400, step_s=0.5, output_tokens=2)
     with running_double(engine=slow) as server:
         took = send(server.url, prompts(*["a"] * 300, max_tokens=None), spacing_s=0.0005)
 
@@ -124,12 +124,12 @@ def test_prompts_of_a_megabyte_are_sent_whole() -> None:
 def test_an_answer_of_64_thousand_tokens_is_read_whole() -> None:
     fast = EngineSettings(slots=4, step_s=0.000_001)
     with running_double(engine=fast) as server:
-        took = send(server.url, prompts("[[tag:long]]", "short", max_tokens=64_000))
+        took = send(server.url, prompts("[[tag:long]]", max_tokens=64_000))
         truth = server.row("long")
 
     records = took.run.records
-    assert took.statuses == [ResponseStatus.OK] * 2
-    assert list(records.output_tokens) == [64_000] * 2
+    assert took.statuses == [ResponseStatus.OK]
+    assert list(records.output_tokens) == [64_000]
     assert truth.first_ns <= records.first_ns[0] + took.started_ns
     assert truth.last_ns <= records.last_ns[0] + took.started_ns
     assert records.first_ns[0] < records.last_ns[0], "the first token is not the end of the answer"
@@ -273,7 +273,7 @@ def test_a_wall_clock_that_jumps_back_an_hour_changes_nothing(tmp_path: Path, mo
     subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
     with running_double(engine=_QUICK) as server:
         monkeypatch.setenv("LD_PRELOAD", str(library))
-        took = send(server.url, prompts(*["a"] * 60), spacing_s=0.05)
+        took = send(server.url, prompts(*["a"] * 60), spacing_s=0.03)
 
     records = took.run.records
     assert took.statuses == [ResponseStatus.OK] * 60

@@ -202,7 +202,7 @@ def test_shards_that_see_different_services_make_a_probe_invalid() -> None:
 def test_several_workers_send_exactly_the_schedule_of_one() -> None:
     count = 240
     lines = prompts(*[f"[[tag:r{number}]]" for number in range(count)])
-    arrivals = every(0.004, count)
+    arrivals = every(0.002, count)
     arrived: dict[int, dict[str, int]] = {}
     for workers in (1, 2, 4):
         with running_double(engine=EngineSettings(slots=500, step_s=0.001, output_tokens=2)) as server:
