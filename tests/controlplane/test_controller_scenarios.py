@@ -83,9 +83,9 @@ def test_an_early_end_pulls_the_next_job_forward(stage: Planned) -> None:
 
 
 def test_an_ungated_arrival_backfills_where_it_harms_nobody_and_is_parked_where_it_would(stage: Planned) -> None:
-    stage.ask("runs", 2, seconds=9, expected="12s", deadline="within 60s")
+    stage.ask("runs", 2, seconds=18, expected="22s", deadline="within 90s")
     stage.wait_running("runs")
-    stage.ask("wide", 4, seconds=2, expected="5s", deadline="within 30s")
+    stage.ask("wide", 4, seconds=2, expected="5s", deadline="within 45s")
     wait_seen(stage, "wide")
 
     stage.ask("long", 2, seconds=2, expected="10m", gated=False)
