@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from doubles.enforced import TERMS, Enforced
 from doubles.kueue_contract import BEGIN, KueueContract, Submitted, planned_queue
-from gpuyield.controller.actions import Park, Release, Say
+from gpuyield.controller.actions import Park, Ready, Release, Say
 from gpuyield.controller.decide import decide
 from gpuyield.controller.places import Place, PlanInForce
 from gpuyield.decide.live.problem import live_problem
@@ -24,9 +24,9 @@ def job(name: str, gpus: int, seconds: int, *, said: int | None = None, gated: b
     return Submitted(name=name, gpus=gpus, runs_ms=seconds * SECOND_MS, gated=gated, annotations=annotations)
 
 
-def cluster(gpus: int = 4, **more: object) -> KueueContract:
+def cluster(gpus: int = 4, *, honours_gates: bool = True) -> KueueContract:
     """One planned queue with the quota of one node."""
-    return KueueContract([planned_queue("main", {"h100": gpus})], {"h100": gpus}, **more)  # type: ignore[arg-type]
+    return KueueContract([planned_queue("main", {"h100": gpus})], {"h100": gpus}, honours_gates=honours_gates)
 
 
 def begins(there: KueueContract) -> dict[str, list[int]]:
@@ -217,8 +217,8 @@ def test_what_somebody_else_switched_off_or_gated_stays_as_it_is() -> None:
     there = cluster()
     there.submit(job("off", 1, 10))
     there.submit(job("gated", 1, 10))
-    there._put("evals/off", active=False)
-    there._put("evals/gated", gates=("example.com/theirs", "gpuyield.dev/plan"))
+    there.put(replace(there.work["evals/off"], active=False))
+    there.put(replace(there.work["evals/gated"], gates=("example.com/theirs", "gpuyield.dev/plan")))
 
     Enforced(there).run(BEGIN + MINUTE_MS)
 
@@ -294,3 +294,20 @@ def test_ten_thousand_workloads_are_decided_on_in_half_a_second_of_processor_tim
     assert sum(isinstance(one, Release) for one in decision.actions) == 1_000
     assert len(decision.held) == 9_000
     assert min(took) < 0.5
+
+
+def test_gpus_planned_for_a_job_that_comes_later_are_not_filled_by_work_of_unknown_length() -> None:
+    there = cluster()
+    there.submit(job("unknown", 2, 30, said=0))
+    later = Place(
+        start_ms=BEGIN + MINUTE_MS, end_ms=BEGIN + 2 * MINUTE_MS, flavor="h100", gpus=4, status="planned", why=""
+    )
+    enforced = Enforced(there)
+    enforced.round()
+    assert enforced.plan is not None
+
+    alone = decide(there.snapshot(), PlanInForce(places={}, read=enforced.plan.read), BEGIN)
+    beside = decide(there.snapshot(), PlanInForce(places={"evals/nightly-1": later}, read=enforced.plan.read), BEGIN)
+
+    assert [type(one) for one in alone.actions if not isinstance(one, Say)] in ([Release], [Ready])
+    assert [one for one in beside.actions if not isinstance(one, Say | Park)] == []

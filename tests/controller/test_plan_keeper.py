@@ -125,22 +125,22 @@ def test_nothing_is_planned_or_written_while_nothing_changes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("later_ms", "changed"),
+    ("later_ms", "names", "gpus"),
     [
-        (1_000, {"names": "abc"}),
-        (1_000, {"names": "b"}),
-        (1_000, {"gpus": 8}),
-        (BEAT_MS, {}),
-        (30 * MINUTE_MS + GRACE_MS, {}),
+        (1_000, "abc", 4),
+        (1_000, "b", 4),
+        (1_000, "ab", 8),
+        (BEAT_MS, "ab", 4),
+        (30 * MINUTE_MS + GRACE_MS, "ab", 4),
     ],
     ids=["arrival", "finish", "capacity", "beat", "an end of which nothing is seen"],
 )
-def test_the_plan_is_made_anew_when_it_may_no_longer_hold(later_ms: int, changed: dict[str, object]) -> None:
+def test_the_plan_is_made_anew_when_it_may_no_longer_hold(later_ms: int, names: str, gpus: int) -> None:
     keeping = keeper(KeptInMemory())
     keeping.keep(cluster(running="a"), NOW)
     later = NOW + later_ms
 
-    keeping.keep(cluster(**{"running": "a", "at_ms": later, **changed}), later)  # type: ignore[arg-type]
+    keeping.keep(cluster(names, running="a", at_ms=later, gpus=gpus), later)
 
     assert keeping.tally.replans == 2
 

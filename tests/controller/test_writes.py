@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from doubles.kueue_objects import NOW
 from doubles.one_api import OneApi
-from gpuyield.collect.kubernetes import ADMISSION_CHECK, JOB, WORKLOAD, Object
+from gpuyield.collect.kubernetes import ADMISSION_CHECK, JOB, WORKLOAD
+from gpuyield.collect.kueue.shapes import Object
 from gpuyield.controller.actions import Park, Ready, Release, Return, Say, Topic
 from gpuyield.controller.apply import FIRST_SILENCE_MS, MOST_SAYS, Writer
 from gpuyield.controller.beat import BEAT_MS, LAG_MS, Beat

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import httpx2
@@ -200,12 +201,12 @@ class Planned(Scenario):
     def wait_complete(self, *jobs: str, timeout_s: float = 60) -> None:
         """Wait until all these jobs have succeeded."""
         for job in jobs:
-            wait_for(f"{job} to complete", lambda job=job: self.is_complete(job), timeout_s=timeout_s)  # type: ignore[misc]
+            wait_for(f"{job} to complete", partial(self.is_complete, job), timeout_s=timeout_s)
 
     def wait_running(self, *jobs: str, timeout_s: float = 30) -> None:
         """Wait until all these jobs run."""
         for job in jobs:
-            wait_for(f"{job} to run", lambda job=job: self.is_running(job), timeout_s=timeout_s)  # type: ignore[misc]
+            wait_for(f"{job} to run", partial(self.is_running, job), timeout_s=timeout_s)
 
     def completed_at(self, job: str) -> str:
         """When a job ended, as Kubernetes writes it."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 from enforcement import Enforcer, Planned, is_check_active, planned, wait_seen
 from kube import CLUSTER_QUEUE, JOB, Client, Object, Resource, is_true, wait_for
@@ -42,7 +44,7 @@ def test_the_same_jobs_under_plain_kueue_miss_a_deadline(client: Client) -> None
             plain.workload(name)
 
         for name in FOUR:
-            wait_for(f"{name} to complete", lambda name=name: plain.is_complete(name), timeout_s=60)  # type: ignore[misc]
+            wait_for(f"{name} to complete", partial(plain.is_complete, name), timeout_s=60)
 
         assert any(is_late(plain, name, int(SEED_DEADLINES[name][7:-1])) for name in FOUR)
 

@@ -51,7 +51,7 @@ class Enforced:
 
         there = as_to_plan(seen, is_parked=is_parked, is_asked=lambda work: bool(pending_checks(work, ours)))
         made_of = facts(there)
-        change_ms = None if self.document is None else next_change_ms(self.document, self._made_ms)
+        change_ms = None if self.plan is None else next_change_ms(self.plan.places.values(), self._made_ms)
         late = change_ms is not None and now_ms >= change_ms + SECOND_MS
         is_old = not 0 <= now_ms - self._made_ms < BEAT_MS  # Of the future, too, where the clock was put back.
         if self.plan is None or made_of != self._facts or late or is_old:

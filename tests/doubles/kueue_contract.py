@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 
 from gpuyield.collect.kueue.work import GATES
 from gpuyield.controller.actions import Action, MoveQueue, Park, Ready, Release, Return, Say
-from gpuyield.controller.decide import OURS, PARKED
 from gpuyield.decide.live.quotas import quotas_of, resource_of
 from gpuyield.model.job import Capacity, amount_at
 from gpuyield.model.kueue import (
@@ -30,6 +29,7 @@ from gpuyield.model.kueue import (
     Work,
     WorkState,
 )
+from gpuyield.model.marks import PARKED, PLAN
 from gpuyield.plan.instance.quota import limits_by_queue, limits_of
 from gpuyield.units import parse_instant
 
@@ -86,7 +86,7 @@ class KueueContract:
         """A new job, with our gate or without."""
         annotations = {f"gpuyield.dev/{key}": text for key, text in job.annotations.items()}
         if job.gated:
-            annotations[GATES] = OURS
+            annotations[GATES] = PLAN
         self.jobs[job.id] = job
         checked = CHECK in self.queues[job.queue].checks
         self.work[job.id] = Work(
@@ -100,7 +100,7 @@ class KueueContract:
             cluster_queue=job.queue,
             pod_sets=(PodSet(name="main", count=1, gpus=job.gpus),),
             state=WorkState.WAITING,
-            gates=(OURS,) if job.gated else (),
+            gates=(PLAN,) if job.gated else (),
             annotations=annotations,
             checks=(CheckEntry(name=CHECK, state=CheckState.PENDING),) if checked else (),
             version=self._next(),
@@ -118,7 +118,9 @@ class KueueContract:
                 break
             self.now_ms, name = max(self.now_ms, ends[0][0]), ends[0][1]
             self.jobs[name].ended_ms = self.now_ms
-            self._put(name, state=WorkState.FINISHED, held={}, finished_ms=self.now_ms, succeeded=True)
+            self.put(
+                replace(self.work[name], state=WorkState.FINISHED, held={}, finished_ms=self.now_ms, succeeded=True)
+            )
             self.settle()
         self.now_ms = to_ms
         self.settle()
@@ -132,7 +134,7 @@ class KueueContract:
             ready = all(one.state is CheckState.READY for one in work.checks)
             if work.state is WorkState.RESERVED and work.active and ready:
                 self.jobs[name].begins.append(self.now_ms)
-                self._put(name, state=WorkState.ADMITTED, admitted_ms=self.now_ms)
+                self.put(replace(self.work[name], state=WorkState.ADMITTED, admitted_ms=self.now_ms))
         for flavor in self.gpus:
             used = sum(one.held.get(flavor, 0) for one in self.work.values() if one.state is WorkState.ADMITTED)
             self.most_used[flavor] = max(self.most_used.get(flavor, 0), used)
@@ -142,7 +144,8 @@ class KueueContract:
         if self._state(name) is WorkState.ADMITTED:
             self.jobs[name].stopped.append(self.now_ms)
         if self.work[name].holds_quota:
-            self._give_back(name, evictions=self.work[name].evictions + 1)
+            self._give_back(name)
+            self.put(replace(self.work[name], evictions=self.work[name].evictions + 1))
         self.settle()
 
     def set_quota(self, queue: str, nominal: int) -> None:
@@ -150,6 +153,10 @@ class KueueContract:
         old = self.queues[queue]
         self.queues[queue] = replace(old, quotas=tuple(replace(one, nominal=nominal) for one in old.quotas))
         self.settle()
+
+    def put(self, work: Work) -> None:
+        """Write a Workload, whoever does it."""
+        self.work[work.id] = replace(work, version=self._next())
 
     # What we do.
 
@@ -163,20 +170,21 @@ class KueueContract:
             raise Conflict(name)
         match action:
             case Release():
-                self._put(name, gates=tuple(one for one in present.gates if one != OURS))
+                self.put(replace(self.work[name], gates=tuple(one for one in present.gates if one != PLAN)))
             case Ready():
                 entries = tuple(
                     replace(one, state=CheckState.READY) if one.name in action.checks else one for one in present.checks
                 )
-                self._put(name, checks=entries)
+                self.put(replace(self.work[name], checks=entries))
             case Park():
                 if present.state is WorkState.ADMITTED:
                     self.jobs[name].stopped.append(self.now_ms)
-                self._give_back(name, active=False, marks={PARKED: "yes"})
+                self._give_back(name)
+                self.put(replace(self.work[name], active=False, marks={PARKED: "yes"}))
             case Return():
-                self._put(name, active=True, marks={})
+                self.put(replace(self.work[name], active=True, marks={}))
             case MoveQueue():
-                self._put(name, queue=action.queue)
+                self.put(replace(self.work[name], queue=action.queue))
         self.settle()
 
     def snapshot(self) -> ClusterSnapshot:
@@ -191,7 +199,7 @@ class KueueContract:
             work=tuple(self.work.values()),
             nodes=tuple(Node(name=f"n-{one}", gpus=gpus, labels={"gpu": one}) for one, gpus in self.gpus.items()),
             pods=(),
-            checks=(Check(name=CHECK, controller=OURS, active=self.check_is_active),),
+            checks=(Check(name=CHECK, controller=PLAN, active=self.check_is_active),),
         )
 
     # Kueue's own.
@@ -216,7 +224,11 @@ class KueueContract:
             ):
                 held = {quota.flavor: work.gpus}
                 self.jobs[name].reserved_ms = self.now_ms
-                self._put(name, state=WorkState.RESERVED, held=held, reserved_ms=self.now_ms, evicted=False)
+                self.put(
+                    replace(
+                        self.work[name], state=WorkState.RESERVED, held=held, reserved_ms=self.now_ms, evicted=False
+                    )
+                )
                 return
 
     def _held_of(self, flavor: str, queues: frozenset[str]) -> int:
@@ -224,28 +236,28 @@ class KueueContract:
             one.held.get(flavor, 0) for one in self.work.values() if one.holds_quota and one.cluster_queue in queues
         )
 
-    def _give_back(self, name: str, **changes: object) -> None:
-        entries = tuple(replace(one, state=CheckState.PENDING) for one in self.work[name].checks)
-        self._put(
-            name,
-            state=WorkState.WAITING,
-            held={},
-            reserved_ms=None,
-            admitted_ms=None,
-            evicted=True,
-            checks=entries,
-            **changes,
+    def _give_back(self, name: str) -> None:
+        """What every eviction does: the quota goes, and our check asks again."""
+        work = self.work[name]
+        entries = tuple(replace(one, state=CheckState.PENDING) for one in work.checks)
+        self.put(
+            replace(
+                work,
+                state=WorkState.WAITING,
+                held={},
+                reserved_ms=None,
+                admitted_ms=None,
+                evicted=True,
+                checks=entries,
+            )
         )
-
-    def _put(self, name: str, **changes: object) -> None:
-        self.work[name] = replace(self.work[name], version=self._next(), **changes)  # type: ignore[arg-type]
 
     def _next(self) -> str:
         self._version += 1
         return str(self._version)
 
 
-def planned_queue(name: str, quotas: dict[str, int], **more: object) -> ClusterQueue:
-    """A queue that asks our check; `more` are further fields."""
+def planned_queue(name: str, quotas: dict[str, int], *, cohort: str | None = None) -> ClusterQueue:
+    """A queue that asks our check."""
     given = tuple(GpuQuota(flavor=flavor, nominal=gpus) for flavor, gpus in quotas.items())
-    return replace(ClusterQueue(name=name, quotas=given, checks=(CHECK,)), **more)  # type: ignore[arg-type]
+    return ClusterQueue(name=name, quotas=given, checks=(CHECK,), cohort=cohort)

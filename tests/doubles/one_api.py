@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from typing import Any  # Objects of the API server are JSON.
 
-from gpuyield.collect.kubernetes import AlreadyExists, Change, Conflict, Invalid, Kind, Listed, NotFound, Object
+from gpuyield.collect.kubernetes import AlreadyExists, Change, Conflict, Invalid, Kind, Listed, NotFound
+from gpuyield.collect.kueue.shapes import Object
 from gpuyield.errors import SourceError
 
 

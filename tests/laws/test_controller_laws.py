@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from doubles.enforced import Enforced
@@ -207,6 +207,17 @@ def writes(actions: tuple[Action, ...]) -> list[Action]:
 @pytest.mark.sized_laws
 @settings(max_examples=_EXAMPLES, deadline=None)
 @given(jobs=st.lists(arrivals, min_size=1, max_size=7), trouble=st.lists(troubles, max_size=4), kind=clusters)
+@example(
+    jobs=[
+        *(Arrival(at=0, gpus=1, runs=1, says=0, within=None, gated=False) for _ in range(3)),
+        Arrival(at=0, gpus=2, runs=1, says=0, within=None, gated=True),
+        Arrival(at=0, gpus=3, runs=1, says=0, within=None, gated=False),
+        Arrival(at=2, gpus=2, runs=1, says=5, within=None, gated=False),
+        Arrival(at=2, gpus=3, runs=1, says=0, within=None, gated=False),
+    ],
+    trouble=[Trouble(at=1, kind="behind", which=0)],
+    kind="one queue",
+)
 def test_whatever_is_let_go_gets_its_quota_at_once(jobs: list[Arrival], trouble: list[Trouble], kind: str) -> None:
     enforced = run(jobs, trouble, [], cluster(kind), kueue_first=True)
 

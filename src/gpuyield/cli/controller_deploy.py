@@ -9,6 +9,7 @@ from cyclopts import App, Parameter
 
 from gpuyield.cli.help import Columns
 from gpuyield.cli.options import COMMON, Common, Whole
+from gpuyield.model.marks import NAMESPACE
 from gpuyield.report.answer import Answer
 
 IMAGE = "gpuyield:0.1.0"
@@ -27,7 +28,7 @@ def add_to(app: App) -> None:
 def manifests(
     *,
     image: str = IMAGE,
-    namespace: str = "gpuyield-system",
+    namespace: str = NAMESPACE,
     replicas: Whole = 2,
     deadlines: Literal["off", "warn", "deny"] = "warn",
     gate: Literal["add", "require", "off"] = "add",

@@ -9,6 +9,7 @@ from cyclopts import App, Parameter
 
 from gpuyield.cli.help import Columns
 from gpuyield.cli.options import COMMON, Common, Seed, Whole
+from gpuyield.model.marks import NAMESPACE
 from gpuyield.report.answer import Answer
 
 _EXAMPLE = "gpuyield plan --jobs jobs.yaml --gpus 4 --origin 2026-11-30T21:00:00Z --out night.json"
@@ -93,7 +94,7 @@ def publish(
     /,
     *,
     inputs: Path | None = None,
-    namespace: str = "gpuyield-system",
+    namespace: str = NAMESPACE,
     apply: Annotated[bool, Parameter(negative="")] = False,
     common: Annotated[Common, Parameter(name="*")] = COMMON,
 ) -> Answer:

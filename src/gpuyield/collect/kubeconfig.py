@@ -9,13 +9,13 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any  # a YAML document of no fixed shape
 
 import yaml
 
-from gpuyield.collect.endpoint import Secrets
+from gpuyield.collect.endpoint import Endpoint, Secrets, endpoint
 from gpuyield.errors import DeclarationError
 
 ACCOUNT_FOLDER = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -61,6 +61,18 @@ def find_cluster(
             fix="Set KUBECONFIG, or give Prometheus by its url.",
         )
     return _from_files(present, context)
+
+
+def endpoint_of(cluster: Cluster) -> Endpoint:
+    """Where requests to its API server go."""
+    where = endpoint(
+        product="the API server",
+        url=cluster.server,
+        declared_at=f"context {cluster.name}",
+        secrets=cluster.secrets,
+        hint=f"Does kubectl --context {cluster.name} version answer?",
+    )
+    return replace(where, ca_pem=cluster.ca_pem)
 
 
 def _own_account(host: str, port: str, folder: Path) -> Cluster:

@@ -10,17 +10,17 @@ import json
 import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias  # Objects of the API server are JSON of no fixed shape.
+from typing import Protocol
 
 import httpx2
 
-from gpuyield.collect import endpoint as endpoints
-from gpuyield.collect.kubeconfig import find_cluster
+from gpuyield.collect.endpoint import ssl_context
+from gpuyield.collect.kubeconfig import endpoint_of, find_cluster
+from gpuyield.collect.kueue.shapes import Object, plural_of
+from gpuyield.collect.probe import Forbidden
 from gpuyield.errors import SourceError
-
-Object: TypeAlias = dict[str, Any]
 
 _PAGE = "500"
 _MOST_SAID = 256
@@ -63,6 +63,12 @@ EVENT = Kind("", "v1", "events", "Event")
 LEASE = Kind("coordination.k8s.io", "v1", "leases", "Lease")
 
 
+def kind_of(api_version: str, name: str) -> Kind:
+    """The kind of an object as its owner reference names it."""
+    group, _, version = api_version.rpartition("/")
+    return Kind(group, version, plural_of(name), name)
+
+
 class NotFound(SourceError):
     """There is no such object, or no such kind."""
 
@@ -77,10 +83,6 @@ class Conflict(SourceError):
 
 class Gone(SourceError):
     """The version to watch from is too old: list again."""
-
-
-class Forbidden(SourceError):
-    """Not allowed, by rights or by a policy."""
 
 
 class Invalid(SourceError):
@@ -271,18 +273,10 @@ class HttpApi:
     def _connect(self) -> tuple[httpx2.Client, str]:
         context, environment, home = self._way
         cluster = find_cluster(context, environment=environment, home=home)
-        where = replace(
-            endpoints.endpoint(
-                product="the API server",
-                url=cluster.server,
-                declared_at=f"context {cluster.name}",
-                secrets=cluster.secrets,
-            ),
-            ca_pem=cluster.ca_pem,
-        )
+        where = endpoint_of(cluster)
         client = httpx2.Client(
             base_url=where.base_url,
-            verify=endpoints.ssl_context(where),
+            verify=ssl_context(where),
             timeout=httpx2.Timeout(_ASK_S, connect=_CONNECT_S),
             limits=httpx2.Limits(max_connections=64, max_keepalive_connections=32),
             trust_env=False,

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar  # objects of the API as they are sent
 
 import msgspec
 
-from gpuyield.collect import endpoint as endpoints
 from gpuyield.collect.http import Answer, HttpClient, Patience
-from gpuyield.collect.kubeconfig import find_cluster
+from gpuyield.collect.kubeconfig import endpoint_of, find_cluster
 from gpuyield.errors import SourceError
 from gpuyield.model.evidence import Gap
 
@@ -108,7 +107,7 @@ _OBJECTS = msgspec.json.Decoder(_Page[dict[str, Any]])
 
 
 class Forbidden(SourceError):
-    """The API server does not let this context list something."""
+    """The API server does not let this account do something, by its rights or by a policy."""
 
 
 class ApiServer:
@@ -243,15 +242,7 @@ def api_server(context: str | None, *, environment: Mapping[str, str], home: Pat
         DeclarationError: No such context, or a way in that is not ours.
     """
     cluster = find_cluster(context, environment=environment, home=home)
-    where = endpoints.endpoint(
-        product="the API server",
-        url=cluster.server,
-        declared_at=f"context {cluster.name}",
-        secrets=cluster.secrets,
-        hint=f"Does kubectl --context {cluster.name} version answer?",
-    )
-    http = HttpClient(replace(where, ca_pem=cluster.ca_pem), patience=PATIENCE)
-    return ApiServer(cluster.name, http, namespace=cluster.namespace)
+    return ApiServer(cluster.name, HttpClient(endpoint_of(cluster), patience=PATIENCE), namespace=cluster.namespace)
 
 
 def probe(server: ApiServer) -> ClusterSeen:

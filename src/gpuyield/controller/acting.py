@@ -7,10 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from gpuyield.controller.apply import Writer
-from gpuyield.controller.decide import PARKED, Manner, decide, our_checks
+from gpuyield.controller.decide import Manner, decide, our_checks
 from gpuyield.controller.metrics import Metrics
 from gpuyield.controller.plan_keeper import InForce
 from gpuyield.model.kueue import CheckState, ClusterSnapshot, Work, WorkState
+from gpuyield.model.marks import PARKED
 
 _log = logging.getLogger(__name__)
 
@@ -28,6 +29,7 @@ class Acting:
     def act(self, seen: ClusterSnapshot, plan: InForce, now_ms: int) -> int:
         """Do what the plan asks for now; how many writes succeeded."""
         self._count_early_stops(seen)
+        self.writer.forget_all_but({one.uid for one in seen.work})
         decision = decide(seen, plan.plan, now_ms, manner=self.manner())
         return self.writer.write(decision.actions, now_ms, ours=our_checks(seen))
 

@@ -20,20 +20,16 @@ from gpuyield.collect.kubernetes import (
     Conflict,
     Kind,
     NotFound,
+    kind_of,
 )
 from gpuyield.collect.kueue.work import GATES, QUEUE_LABEL
 from gpuyield.controller.actions import Action, MoveQueue, Park, Ready, Release, Return, Say, Topic
-from gpuyield.controller.decide import OURS, PARKED
 from gpuyield.controller.metrics import Metrics
+from gpuyield.controller.writes import MOST_SAID, answered, of_version, second, without_our_gate
 from gpuyield.errors import SourceError
 from gpuyield.model.kueue import CheckEntry, CheckState, Work
-from gpuyield.units import SECOND_MS, format_instant
-
-MANAGER = "gpuyield.dev/plan"
-PARKED_WHY = "gpuyield.dev/parked-because"
-COMPONENT = "gpuyield-controller"
-MOST_SAID = 1024
-"""An event and the message of a check hold so many characters."""
+from gpuyield.model.marks import CONTROLLER, PARKED, PARKED_WHY, PLAN
+from gpuyield.units import SECOND_MS
 
 MOST_SAYS = 20
 """So much is said in one round, so that answers never wait for it."""
@@ -42,10 +38,11 @@ FIRST_SILENCE_MS, LONGEST_SILENCE_MS = 10 * SECOND_MS, 600 * SECOND_MS
 
 _WARNINGS = frozenset({Topic.AT_RISK, Topic.MISSED, Topic.DROPPED, Topic.IMPOSSIBLE})
 
+FORGETS = 1_000
+"""So many jobs that are gone may be remembered."""
+
 FIRST_PAUSE_MS = SECOND_MS
 LONGEST_PAUSE_MS = 60 * SECOND_MS
-
-_PLURALS = {"RayJob": "rayjobs", "RayCluster": "rayclusters", "JobSet": "jobsets", "TrainJob": "trainjobs"}
 
 _log = logging.getLogger(__name__)
 
@@ -75,6 +72,14 @@ class Writer:
     _ours: frozenset[str] = frozenset()
     _said: dict[str, _Spoken] = field(default_factory=dict)
     _says: int = 0
+
+    def forget_all_but(self, uids: Collection[str]) -> None:
+        """Remember nothing of jobs that are gone."""
+        known = {uid for _, uid in (*self._done, *self._failing)} | self._said.keys()
+        if len(known) > 2 * len(uids) + FORGETS:
+            self._done = {key: mark for key, mark in self._done.items() if key[1] in uids}
+            self._failing = {key: one for key, one in self._failing.items() if key[1] in uids}
+            self._said = {uid: one for uid, one in self._said.items() if uid in uids}
 
     def write(self, actions: Iterable[Action], now_ms: int, *, ours: Collection[str] = ()) -> int:
         """Do all of them, in their order; how many were done. `ours` are the names of our AdmissionChecks."""
@@ -146,7 +151,7 @@ class Writer:
                 self._move(action.work, action.queue)
                 self.metrics.count("releases")
             case Ready():
-                self._answer(action.work, action.checks, "Ready", action.said, now_ms)
+                self._answer(action.work, action.checks, CheckState.READY, action.said, now_ms)
                 self.metrics.count("ready")
             case Park():
                 self._park(action)
@@ -161,41 +166,28 @@ class Writer:
 
     def _release(self, work: Work) -> None:
         """Our name out of the gates, if they are still what they were."""
-        before = work.annotations.get(GATES, "")
-        left = ",".join(one for one in work.gates if one != OURS)
-        path = f"/metadata/annotations/{_escaped(GATES)}"
-        change = {"op": "replace", "path": path, "value": left} if left else {"op": "remove", "path": path}
-        operations = [{"op": "test", "path": path, "value": before}, change]
+        operations = without_our_gate(work.annotations.get(GATES, ""))
         self.api.patch(_kind(work), work.name, work.namespace, operations=operations)
 
     def _move(self, work: Work, queue: str) -> None:
-        metadata = {"labels": {QUEUE_LABEL: queue}, **_version(work.job.version if work.job else "")}
+        metadata = {"labels": {QUEUE_LABEL: queue}, **of_version(work.job.version if work.job else "")}
         self.api.patch(_kind(work), work.name, work.namespace, merge={"metadata": metadata})
 
-    def _answer(self, work: Work, checks: Iterable[str], state: str, said: str, now_ms: int) -> None:
+    def _answer(self, work: Work, checks: Iterable[str], state: CheckState, said: str, now_ms: int) -> None:
         """Our entries in the Workload's status, and nobody else's."""
-        entries = [
-            {"name": name, "state": state, "message": said[:MOST_SAID], "lastTransitionTime": _second(now_ms)}
-            for name in checks
-        ]
-        body = {
-            "apiVersion": f"{WORKLOAD.group}/{WORKLOAD.version}",
-            "kind": WORKLOAD.kind,
-            "metadata": {"name": work.workload, "namespace": work.namespace, **_version(work.version)},
-            "status": {"admissionChecks": entries},
-        }
-        self.api.apply(WORKLOAD, body, manager=MANAGER, status=True)
+        body = answered(work.workload, work.namespace, work.version, checks, state, said, now_ms)
+        self.api.apply(WORKLOAD, body, manager=PLAN, status=True)
 
     def _park(self, action: Park) -> None:
         work = action.work
-        until = "" if action.until_ms is None else _second(action.until_ms)
+        until = "" if action.until_ms is None else second(action.until_ms)
         marks = {PARKED: until or "unknown", PARKED_WHY: action.said}
-        metadata = {"annotations": marks, **_version(work.version)}
+        metadata = {"annotations": marks, **of_version(work.version)}
         merge = {"metadata": metadata, "spec": {"active": False}}
         self.api.patch(WORKLOAD, work.workload, work.namespace, merge=merge)
 
     def _return(self, work: Work) -> None:
-        metadata = {"annotations": {PARKED: None, PARKED_WHY: None}, **_version(work.version)}
+        metadata = {"annotations": {PARKED: None, PARKED_WHY: None}, **of_version(work.version)}
         merge = {"metadata": metadata, "spec": {"active": True}}
         self.api.patch(WORKLOAD, work.workload, work.namespace, merge=merge)
 
@@ -203,7 +195,7 @@ class Writer:
         """An event on the job and one on its Workload; what was said before is not said again."""
         work = action.work
         job = work.job
-        regarding = [(f"{WORKLOAD.group}/{WORKLOAD.version}", WORKLOAD.kind, work.workload, "")]
+        regarding = [(f"{WORKLOAD.group}/{WORKLOAD.version}", WORKLOAD.kind, work.workload, work.workload_uid)]
         if job is not None and job.kind != WORKLOAD.kind:
             regarding.append((job.api_version, job.kind, job.name, job.uid))
         for api_version, kind, name, uid in regarding:
@@ -213,13 +205,13 @@ class Writer:
                 continue
         pending = [one.name for one in self._pending(work)]
         if pending:
-            self._answer(work, pending, "Pending", action.said, now_ms)
+            self._answer(work, pending, CheckState.PENDING, action.said, now_ms)
 
 
 def _event(action: Say, api_version: str, kind: str, name: str, uid: str, now_ms: int) -> dict[str, Any]:
     work = action.work
     digest = hashlib.sha256(f"{work.uid} {kind} {action.topic} {action.said}".encode()).hexdigest()[:16]
-    at = _second(now_ms)
+    at = second(now_ms)
     return {
         "apiVersion": "v1",
         "kind": "Event",
@@ -234,8 +226,8 @@ def _event(action: Say, api_version: str, kind: str, name: str, uid: str, now_ms
         "type": "Warning" if action.topic in _WARNINGS else "Normal",
         "reason": str(action.topic),
         "message": action.said[:MOST_SAID],
-        "source": {"component": COMPONENT},
-        "reportingComponent": COMPONENT,
+        "source": {"component": CONTROLLER},
+        "reportingComponent": CONTROLLER,
         "reportingInstance": "gpuyield",
         "firstTimestamp": at,
         "lastTimestamp": at,
@@ -245,11 +237,7 @@ def _event(action: Say, api_version: str, kind: str, name: str, uid: str, now_ms
 
 def _kind(work: Work) -> Kind:
     """The kind of object behind a Workload."""
-    if work.job is None:
-        return WORKLOAD
-    group, _, version = work.job.api_version.rpartition("/")
-    kind = work.job.kind
-    return Kind(group=group, version=version, plural=_PLURALS.get(kind, f"{kind.lower()}s"), kind=kind, namespaced=True)
+    return WORKLOAD if work.job is None else kind_of(work.job.api_version, work.job.kind)
 
 
 def _mark(action: Action) -> str:
@@ -258,16 +246,3 @@ def _mark(action: Action) -> str:
         return f"{action.topic} {action.said}"
     job = action.work.job
     return f"{action.work.version} {job.version if job else ''}"
-
-
-def _version(version: str) -> dict[str, str]:
-    """For a write that counts only where nothing changed since."""
-    return {"resourceVersion": version} if version else {}
-
-
-def _escaped(key: str) -> str:
-    return key.replace("~", "~0").replace("/", "~1")
-
-
-def _second(at_ms: int) -> str:
-    return format_instant(at_ms - at_ms % SECOND_MS)

@@ -12,9 +12,9 @@ from typing import Any  # Objects of the API server are JSON.
 from gpuyield.collect.kubernetes import ADMISSION_CHECK, ClusterApi, NotFound
 from gpuyield.errors import SourceError
 from gpuyield.model.kueue import Check
+from gpuyield.model.marks import PLAN
 from gpuyield.units import SECOND_MS, format_instant
 
-MANAGER = "gpuyield.dev/plan"
 BEAT_MS = 30 * SECOND_MS
 """So often what the condition says is written again, whatever it said before."""
 
@@ -48,7 +48,7 @@ class Beat:
                 continue
             since = format_instant(now_ms - now_ms % SECOND_MS) if changes or before is None else before.since
             try:
-                self.api.apply(ADMISSION_CHECK, _check(name, is_active, message, since), manager=MANAGER, status=True)
+                self.api.apply(ADMISSION_CHECK, _check(name, is_active, message, since), manager=PLAN, status=True)
             except NotFound:
                 self._said.pop(name, None)
             except SourceError as err:
@@ -67,8 +67,8 @@ def _check(name: str, is_active: bool, message: str, since: str) -> dict[str, An
         "lastTransitionTime": since,
     }
     return {
-        "apiVersion": "kueue.x-k8s.io/v1beta2",
-        "kind": "AdmissionCheck",
+        "apiVersion": f"{ADMISSION_CHECK.group}/{ADMISSION_CHECK.version}",
+        "kind": ADMISSION_CHECK.kind,
         "metadata": {"name": name},
         "status": {"conditions": [condition]},
     }

@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any  # Objects of the API server are JSON.
 
-from gpuyield.collect.kubernetes import JOB, ClusterApi, Forbidden
+from gpuyield.collect.kubernetes import JOB, ClusterApi
+from gpuyield.collect.kueue.work import GATES, QUEUE_LABEL
 from gpuyield.errors import SourceError
+from gpuyield.model.marks import PLAN
 
-MANAGER = "gpuyield.dev/plan"
-GATES = "kueue.x-k8s.io/admission-gated-by"
-QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 NAME = "gpuyield-canary"
 _NO_GATE = "gpuyield-canary"
 """A gate needs a domain; this one is refused by whoever reads it."""
@@ -41,10 +40,7 @@ class Finding:
 def look_at_gate(api: ClusterApi, namespace: str) -> Finding:
     """Offer the canary in a namespace of ours."""
     try:
-        api.apply(JOB, canary_job(namespace), manager=MANAGER, dry_run=True)
-    except Forbidden as err:
-        # Kueue's webhook refuses with 403, too.
-        return _read_refusal(str(err))
+        api.apply(JOB, canary_job(namespace), manager=PLAN, dry_run=True)
     except SourceError as err:
         return _read_refusal(str(err))
     return Finding(gate=Gate.IGNORED, said="Kueue accepted a gate that cannot be one: it does not look at gates.")

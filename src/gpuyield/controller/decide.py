@@ -23,15 +23,9 @@ from gpuyield.decide.live.jobs import UNKNOWN_LENGTH, ReadWork
 from gpuyield.decide.live.room import room_of
 from gpuyield.model.declaration import InventoryItem
 from gpuyield.model.kueue import CheckState, ClusterSnapshot, Work, WorkState, is_gpu_resource
+from gpuyield.model.marks import PARKED, PLAN, WANTED_QUEUE
 from gpuyield.report.tables import format_local
 from gpuyield.units import SECOND_MS
-
-OURS = "gpuyield.dev/plan"
-"""Our gate, and the controller of our AdmissionChecks."""
-PARKED = "gpuyield.dev/parked"
-"""Our annotation on a Workload that we switched off; what somebody else switched off is not ours to switch on."""
-WANTED_QUEUE = "gpuyield.dev/queue"
-"""Where gates are not honoured: the queue that a job in a LocalQueue on hold is for."""
 
 PATIENCE_MS = 2 * SECOND_MS
 """So long work may hold quota while it is not in the plan yet."""
@@ -41,7 +35,7 @@ OVERRUN_MS = 10 * SECOND_MS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manner:
-    """How it is decided: the zone of sentences, GPUs that no node reports, families that may not fill gaps.
+    """How it is decided: the zone of sentences, GPUs that no node reports.
 
     Work that waits at our gate is released when it has been there for `settle_ms`: what is submitted together is
     planned together.
@@ -49,7 +43,6 @@ class Manner:
 
     zone: tzinfo = UTC
     inventory: tuple[InventoryItem, ...] = ()
-    no_backfill: frozenset[str] = frozenset()
     settle_ms: int = 0
 
 
@@ -80,7 +73,7 @@ def pending_checks(work: Work, ours: frozenset[str]) -> tuple[str, ...]:
 
 def our_checks(seen: ClusterSnapshot) -> frozenset[str]:
     """The names of the AdmissionChecks that we answer."""
-    return frozenset(one.name for one in seen.checks if one.controller == OURS)
+    return frozenset(one.name for one in seen.checks if one.controller == PLAN)
 
 
 def wanted_queue(work: Work, seen_queues: Mapping[tuple[str, str], str]) -> str | None:
@@ -107,6 +100,7 @@ class _Round:
         self.asking: dict[str, int] = defaultdict(int)
         """What work holds that is not answered yet: Kueue gives it to nobody before it is parked and seen to be."""
         self.actions: list[Action] = []
+        self.parks: list[Park] = []
         self.held: dict[str, str] = {}
 
     def run(self) -> Decision:
@@ -137,6 +131,8 @@ class _Round:
             self._start_due(work)
         for work in sorted(spare, key=self._order):
             self._fill_gap(work)
+        # Last: what parking frees is Kueue's to give away, and what is let go shall have its quota before.
+        self.actions += self.parks
         self.actions += told(self.seen, self.plan, self.now_ms, zone=self.manner.zone, ours=self._is_told)
         return Decision(actions=tuple(self.actions), held=self.held)
 
@@ -163,10 +159,11 @@ class _Round:
             yield needs, begin, begin + place.end_ms - place.start_ms
 
     def _planned_needs(self, work: Work | None, place: Place) -> Needs:
-        """A job that is not there yet, of a CronJob, has no queue that we could know."""
-        if work is None or place.flavor is None:
+        """Of a job that is not there yet, such as the next one of a CronJob, only the GPUs are known."""
+        gpus = work.gpus if work is not None else place.gpus
+        if gpus is None or place.flavor is None:
             return {}
-        return self.limits.needs(work.cluster_queue, {place.flavor: work.gpus})
+        return self.limits.needs(None if work is None else work.cluster_queue, {place.flavor: gpus})
 
     def _is_ours(self, work: Work, asked: tuple[str, ...]) -> bool:
         """Whether it is for us to start: it asks us, waits at our gate, was parked by us, or is in a planned queue."""
@@ -174,7 +171,7 @@ class _Round:
             return True
         if work.holds_quota or not work.active:
             return False
-        return OURS in work.gates or work.cluster_queue in self.planned_queues or self._wanted(work) is not None
+        return PLAN in work.gates or work.cluster_queue in self.planned_queues or self._wanted(work) is not None
 
     def _is_told(self, work: Work) -> bool:
         """Whether the one who submitted it hears from us."""
@@ -252,7 +249,7 @@ class _Round:
             and not is_parked(work)
         ):
             return read.why
-        if read.overruns or (read.job is not None and read.job.family in self.manner.no_backfill):
+        if read.overruns:
             return "its family ran longer than it said too often to fill gaps"
         earliest_ms = read.promise.earliest_start_ms
         return (
@@ -300,10 +297,10 @@ class _Round:
 
     def _blocked(self, work: Work) -> str:
         """What else than GPUs and time it waits for; "" for nothing."""
-        others = [one for one in work.gates if one != OURS]
+        others = [one for one in work.gates if one != PLAN]
         if others and not work.holds_quota:
             return f"another gate holds it: {', '.join(others)}"
-        if OURS in work.gates and not work.holds_quota and 0 <= self.now_ms - work.created_ms < self.manner.settle_ms:
+        if PLAN in work.gates and not work.holds_quota and 0 <= self.now_ms - work.created_ms < self.manner.settle_ms:
             return "it has only just come, and others may come with it"
         read = self.plan.read.get(work.uid)
         for name in read.promise.after if read is not None else ():
@@ -334,7 +331,7 @@ class _Round:
             self.actions.append(Ready(work=work, checks=asked, said=said))
         elif is_parked(work):
             self.actions.append(Return(work=work, said=said))
-        elif OURS in work.gates:
+        elif PLAN in work.gates:
             self.actions.append(Release(work=work, said=said))
         elif wanted is not None:
             self.actions.append(MoveQueue(work=work, queue=wanted, said=said))
@@ -351,10 +348,10 @@ class _Round:
         if start_ms is not None and start_ms > self.now_ms:
             said = f"Parked before it started, without quota: it is planned for {self._local(start_ms)}."
         self.held.setdefault(work.uid, "it is planned for later")
-        self.actions.append(Park(work=work, until_ms=start_ms, said=said))
+        self.parks.append(Park(work=work, until_ms=start_ms, said=said))
 
     def _is_kept(self, work: Work) -> bool:
-        return OURS in work.gates or is_parked(work) or self._wanted(work) is not None
+        return PLAN in work.gates or is_parked(work) or self._wanted(work) is not None
 
     def _wanted(self, work: Work) -> str | None:
         return wanted_queue(work, self.stops)

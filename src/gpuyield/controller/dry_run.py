@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any  # Documents are JSON.
 
 from gpuyield.controller.actions import Action, MoveQueue, Park, Ready, Release, Return, Say
@@ -32,7 +32,9 @@ _VERBS: dict[type[Action], str] = {
 }
 
 
-def look_once(mirror: Mirror, keeper: PlanKeeper, fitness: Fitness, manner: Manner, now_ms: int) -> Answer:
+def look_once(
+    mirror: Mirror, keeper: PlanKeeper, fitness: Fitness, manner: Manner, clock_ms: Callable[[], int]
+) -> Answer:
     """The answer of `gpuyield controller run --dry-run`.
 
     Raises:
@@ -41,7 +43,8 @@ def look_once(mirror: Mirror, keeper: PlanKeeper, fitness: Fitness, manner: Mann
     """
     mirror.start()
     try:
-        seen = _read(mirror, now_ms)
+        seen = _read(mirror, clock_ms)
+        now_ms = seen.at_ms
         checks = our_checks(seen)
         refusal = fitness.refusal(checks)
         if refusal or not checks:
@@ -54,10 +57,10 @@ def look_once(mirror: Mirror, keeper: PlanKeeper, fitness: Fitness, manner: Mann
         mirror.stop()
 
 
-def _read(mirror: Mirror, now_ms: int) -> ClusterSnapshot:
+def _read(mirror: Mirror, clock_ms: Callable[[], int]) -> ClusterSnapshot:
     end_s = time.monotonic() + READ_S
     while time.monotonic() < end_s:
-        seen = mirror.snapshot(now_ms)
+        seen = mirror.snapshot(clock_ms())
         if seen is not None:
             return seen
         trouble = mirror.trouble()

@@ -6,14 +6,14 @@ are looked at where this account may, and then only what concerns the job is tol
 
 from __future__ import annotations
 
-import base64
-import binascii
 from pathlib import Path
 
+from gpuyield.collect.kubernetes import connect
 from gpuyield.collect.kueue.one_job import read_one_job
 from gpuyield.collect.kueue.reading import serves_kueue
-from gpuyield.collect.probe import ApiServer, Forbidden
-from gpuyield.controller.plan_parts import StoredPlan, TornStore, read_pointer, unpack
+from gpuyield.collect.probe import Forbidden
+from gpuyield.controller.plan_parts import StoredPlan, TornStore
+from gpuyield.controller.store import PlanStore
 from gpuyield.decide.live.foreign import Foreign
 from gpuyield.decide.live.jobs import job_settings
 from gpuyield.decide.live.waiting import waiting_document, waiting_now
@@ -21,6 +21,7 @@ from gpuyield.declare.annotations import JobPromise, read_promise
 from gpuyield.errors import DeclarationError, Mistake, SourceError
 from gpuyield.model.declaration import Declaration
 from gpuyield.model.kueue import WorkState
+from gpuyield.model.marks import NAMESPACE
 from gpuyield.model.one_job import OneJob
 from gpuyield.report.answer import Answer
 from gpuyield.report.facts import Document
@@ -31,7 +32,6 @@ from gpuyield.steps.setting import read_declaration, wall_clock_ms
 from gpuyield.units import parse_zone
 
 KINDS = ("job", "jobs", "jobs.batch", "jobset", "jobsets", "rayjob", "rayjobs", "trainjob", "trainjobs", "workload")
-SYSTEM = "gpuyield-system"
 _TIME_LIMIT = "5s"
 _NO_PLAN = "The plan in force cannot be seen by this account; what the controller said of this job is in its events."
 _NO_CLUSTER = (
@@ -47,7 +47,7 @@ def is_live_job(what: str) -> bool:
 
 
 def explain_live_job(
-    *, what: str, namespace: str | None, file: Path, ledger_root: Path, system: str = SYSTEM
+    *, what: str, namespace: str | None, file: Path, ledger_root: Path, system: str = NAMESPACE
 ) -> Answer:
     """The answer of `gpuyield explain job/NAME`.
 
@@ -72,7 +72,7 @@ def explain_live_job(
             f"there is no {kind} {name} in namespace {place}.", where=what, fix="Name its namespace with --namespace."
         )
     promise, mistakes = _promise(one, declared)
-    plan, not_seen = _plan_in_force(server, system)
+    plan, not_seen = _plan_in_force(declared, system)
     planned = None if plan is None else _entry(plan, one.id, place)
     eta = None
     if planned is None and one.work is not None and one.work.state is WorkState.WAITING:
@@ -103,20 +103,17 @@ def _promise(one: OneJob, declared: Declaration) -> tuple[JobPromise | None, tup
         return None, err.mistakes
 
 
-def _plan_in_force(server: ApiServer, system: str) -> tuple[StoredPlan | None, list[str]]:
+def _plan_in_force(declared: Declaration, system: str) -> tuple[StoredPlan | None, list[str]]:
     """The plan that the controller follows; None where there is none, or it may not be read."""
-    root = f"/api/v1/namespaces/{system}/configmaps"
+    store = PlanStore(connect(declared.sources.kubernetes.context if declared.sources.kubernetes else None), system)
     try:
-        found = server.object(f"{root}/gpuyield-plan", "configmaps")
-        if found is None:
+        pointer = store.pointer()
+        if pointer is None:
             return None, ["No plan is in force: the controller has not written one."]
-        pointer = read_pointer(found.get("data") or {})
-        pieces = [server.object(f"{root}/{name}", "configmaps") for name in pointer.pieces]
-        content = [base64.b64decode(((one or {}).get("binaryData") or {}).get("piece", "")) for one in pieces]
-        return unpack(pointer, content), []
+        return store.read(pointer), []
     except Forbidden:
         return None, [_NO_PLAN]
-    except (TornStore, binascii.Error) as err:
+    except TornStore as err:
         return None, [f"The plan in force cannot be read: {err}"]
 
 

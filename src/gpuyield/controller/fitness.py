@@ -12,14 +12,15 @@ from dataclasses import dataclass, field
 from typing import Any  # Objects of the API server are JSON.
 
 from gpuyield.collect.kubernetes import CLUSTER_QUEUE, ClusterApi, NotFound
+from gpuyield.collect.kueue.queues import checks_of
 from gpuyield.controller.canary import Finding, Gate, look_at_gate
+from gpuyield.controller.lint import preempts
 from gpuyield.errors import SourceError
 
 AGAIN_S = 60.0
 """What was clear is looked at again after so long; what was not, after a twelfth of it."""
 
 NEEDED = "0.16"
-_NEVER = "Never"
 _log = logging.getLogger(__name__)
 
 
@@ -73,17 +74,3 @@ class Fitness:
             " that comes too early would stop others before we are asked. Switch the feature on, or set preemption to"
             " Never: gpuyield controller lint."
         )
-
-
-def checks_of(queue: dict[str, Any]) -> frozenset[str]:
-    """The AdmissionChecks that a ClusterQueue names."""
-    strategy = queue.get("spec", {}).get("admissionChecksStrategy") or {}
-    return frozenset(str(one.get("name")) for one in strategy.get("admissionChecks") or ())
-
-
-def preempts(queue: dict[str, Any]) -> bool:
-    """Whether a ClusterQueue stops other work for its own."""
-    rules = queue.get("spec", {}).get("preemption") or {}
-    borrowing = (rules.get("borrowWithinCohort") or {}).get("policy", _NEVER)
-    named = (rules.get("withinClusterQueue", _NEVER), rules.get("reclaimWithinCohort", _NEVER), borrowing)
-    return any(one != _NEVER for one in named)

@@ -12,10 +12,11 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from gpuyield.collect.kubernetes import LEASE, AlreadyExists, ClusterApi, Conflict, NotFound, Object
+from gpuyield.collect.kubernetes import LEASE, AlreadyExists, ClusterApi, Conflict, NotFound
+from gpuyield.collect.kueue.shapes import Object
 from gpuyield.errors import SourceError
+from gpuyield.model.marks import CONTROLLER
 
-NAME = "gpuyield-controller"
 LENGTH_S = 15
 RENEW_S = 3.0
 MARGIN_S = 5.0
@@ -60,7 +61,7 @@ class Lease:
         if self.leads():
             self._held_until_s = None
             try:
-                found = self._api.get(LEASE, NAME, self._namespace)
+                found = self._api.get(LEASE, CONTROLLER, self._namespace)
                 self._write(found, "")
             except SourceError as err:
                 _log.warning("the Lease is not given back: %s", err)
@@ -83,7 +84,7 @@ class Lease:
         """Renew it, or take it where nobody holds it any more. Raises SourceError."""
         began_s = self._monotonic()
         try:
-            found = self._api.get(LEASE, NAME, self._namespace)
+            found = self._api.get(LEASE, CONTROLLER, self._namespace)
         except NotFound:
             try:
                 self._api.create(LEASE, self._body(self.identity, None, 0))
@@ -114,7 +115,8 @@ class Lease:
             led = self.leads()
             try:
                 self.try_once()
-            except SourceError as err:
+            except (SourceError, ValueError) as err:
+                # A Lease that somebody wrote nonsense into is one, too: it is not renewed, and so nobody leads.
                 _log.warning("the Lease: %s", err)
             if led is not self.leads():
                 _log.info("%s %s", self.identity, "leads" if self.leads() else "no longer leads")
@@ -133,14 +135,14 @@ class Lease:
         changes = int(spec.get("leaseTransitions") or 0) + (spec.get("holderIdentity") != holder)
         body = self._body(holder, spec.get("acquireTime") if spec.get("holderIdentity") == holder else None, changes)
         body["metadata"]["resourceVersion"] = found["metadata"]["resourceVersion"]
-        self._api.patch(LEASE, NAME, self._namespace, merge=body)
+        self._api.patch(LEASE, CONTROLLER, self._namespace, merge=body)
 
     def _body(self, holder: str, acquired: str | None, changes: int) -> Object:
         now = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
         return {
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
-            "metadata": {"name": NAME, "namespace": self._namespace},
+            "metadata": {"name": CONTROLLER, "namespace": self._namespace},
             "spec": {
                 "holderIdentity": holder,
                 "leaseDurationSeconds": LENGTH_S,

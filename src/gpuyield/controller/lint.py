@@ -7,13 +7,17 @@ and carries the patch that mends it. No I/O.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from gpuyield.collect.kueue.queues import checks_of, cohort, cohort_of
 from gpuyield.collect.kueue.shapes import Object, is_true, items, mapping, text, texts
-from gpuyield.controller.manifests.settings import MANAGED, PLAN
+from gpuyield.decide.live.quotas import root_of
 from gpuyield.model.kueue import is_gpu_resource
+from gpuyield.model.marks import MANAGED, PLAN
+
+_NEVER = "Never"
 
 
 class Severity(StrEnum):
@@ -49,7 +53,7 @@ class Settings:
     def __post_init__(self) -> None:
         ours = frozenset(_name(one) for one in self.checks if mapping(one, "spec").get("controllerName") == PLAN)
         object.__setattr__(self, "ours", ours)
-        object.__setattr__(self, "planned", tuple(one for one in self.queues if ours & set(_checks(one))))
+        object.__setattr__(self, "planned", tuple(one for one in self.queues if ours & set(checks_of(one))))
 
 
 def lint(seen: Settings) -> list[Finding]:
@@ -86,24 +90,21 @@ def _queue(queue: Object, seen: Settings) -> Iterable[Finding]:
 
 
 def _preemption(queue: Object) -> Iterable[Finding]:
-    preemption = mapping(queue, "spec", "preemption")
-    within = text(preemption, "withinClusterQueue")
-    if within not in ("", "Never"):
+    within, reclaim, borrow = _within(queue), _reclaim(queue), _borrow(queue)
+    if within != _NEVER:
         what = f"A job of higher priority stops running ones (withinClusterQueue: {within})."
-        yield _finding("preempts-within-queue", queue, what, {"preemption": {"withinClusterQueue": "Never"}})
-    reclaim = text(preemption, "reclaimWithinCohort")
-    if reclaim not in ("", "Never"):
+        yield _finding("preempts-within-queue", queue, what, {"preemption": {"withinClusterQueue": _NEVER}})
+    if reclaim != _NEVER:
         what = f"It stops jobs of other queues to get its quota back (reclaimWithinCohort: {reclaim})."
-        yield _finding("reclaims-in-cohort", queue, what, {"preemption": {"reclaimWithinCohort": "Never"}})
-    borrow = text(mapping(preemption, "borrowWithinCohort"), "policy")
-    if borrow not in ("", "Never"):
+        yield _finding("reclaims-in-cohort", queue, what, {"preemption": {"reclaimWithinCohort": _NEVER}})
+    if borrow != _NEVER:
         what = f"It stops jobs of other queues to borrow (borrowWithinCohort: {borrow})."
-        yield _finding("preempts-to-borrow", queue, what, {"preemption": {"borrowWithinCohort": {"policy": "Never"}}})
+        yield _finding("preempts-to-borrow", queue, what, {"preemption": {"borrowWithinCohort": {"policy": _NEVER}}})
 
 
 def _lending(queue: Object, seen: Settings) -> Iterable[Finding]:
     """Quota that a queue outside the plan may take, and borrowed quota that its owner may take back."""
-    others = [one for one in _relatives(queue, seen) if not seen.ours & set(_checks(one))]
+    others = [one for one in _relatives(queue, seen) if not seen.ours & set(checks_of(one))]
     if not others:
         return
     names = ", ".join(_name(one) for one in others[:3])
@@ -118,10 +119,25 @@ def _lending(queue: Object, seen: Settings) -> Iterable[Finding]:
         yield _limits("borrows-what-is-reclaimed", queue, what, borrowing, "borrowingLimit")
 
 
+def preempts(queue: Object) -> bool:
+    """Whether a ClusterQueue stops other work for its own."""
+    return _within(queue) != _NEVER or _reclaims(queue)
+
+
 def _reclaims(queue: Object) -> bool:
-    preemption = mapping(queue, "spec", "preemption")
-    policies = (text(preemption, "reclaimWithinCohort"), text(mapping(preemption, "borrowWithinCohort"), "policy"))
-    return any(one not in ("", "Never") for one in policies)
+    return _reclaim(queue) != _NEVER or _borrow(queue) != _NEVER
+
+
+def _within(queue: Object) -> str:
+    return text(mapping(queue, "spec", "preemption"), "withinClusterQueue") or _NEVER
+
+
+def _reclaim(queue: Object) -> str:
+    return text(mapping(queue, "spec", "preemption"), "reclaimWithinCohort") or _NEVER
+
+
+def _borrow(queue: Object) -> str:
+    return text(mapping(queue, "spec", "preemption", "borrowWithinCohort"), "policy") or _NEVER
 
 
 def _inactive(seen: Settings) -> Iterable[Finding]:
@@ -169,28 +185,17 @@ def _namespaces(seen: Settings) -> Iterable[Finding]:
 
 def _relatives(queue: Object, seen: Settings) -> list[Object]:
     """The other queues below the same root of cohorts."""
-    parents = {_name(one): _cohort(one, "parentName", "parent") for one in seen.cohorts}
-    root = _root(_cohort(queue, "cohortName", "cohort"), parents)
-    if not root:
+    cohorts = {one.name: one for one in map(cohort, seen.cohorts)}
+    own = cohort_of(queue)
+    if own is None:
         return []
     return [
         one
         for one in seen.queues
-        if _name(one) != _name(queue) and _root(_cohort(one, "cohortName", "cohort"), parents) == root
+        if _name(one) != _name(queue)
+        and (its := cohort_of(one)) is not None
+        and root_of(its, cohorts) == root_of(own, cohorts)
     ]
-
-
-def _root(cohort: str, parents: Mapping[str, str]) -> str:
-    seen: set[str] = set()
-    while parents.get(cohort) and cohort not in seen:
-        seen.add(cohort)
-        cohort = parents[cohort]
-    return cohort
-
-
-def _cohort(of: Object, *keys: str) -> str:
-    spec = mapping(of, "spec")
-    return next((found for key in keys if (found := text(spec, key))), "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,12 +229,6 @@ def _amount(of: Object, key: str) -> int | None:
     """0 where the limit is zero, else something else."""
     value = of.get(key)
     return None if value is None else 0 if str(value) == "0" else 1
-
-
-def _checks(queue: Object) -> list[str]:
-    spec = mapping(queue, "spec")
-    named = [text(one, "name") for one in items(mapping(spec, "admissionChecksStrategy"), "admissionChecks")]
-    return named or [str(one) for one in spec.get("admissionChecks") or ()]
 
 
 def _limits(rule: str, queue: Object, what: str, places: Sequence[_Place], key: str) -> Finding:

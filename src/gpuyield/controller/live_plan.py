@@ -6,11 +6,12 @@ only until their check is answered. Nothing is planned with pauses, for nothing 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any  # Documents are JSON.
 
 from gpuyield.controller.decide import wanted_queue
+from gpuyield.controller.places import Place
 from gpuyield.controller.plan_parts import StoredPlan
 from gpuyield.decide.live.jobs import LiveTerms
 from gpuyield.decide.live.problem import LiveProblem, live_problem
@@ -18,6 +19,7 @@ from gpuyield.errors import DeclarationError
 from gpuyield.model.document import canonical_bytes, gaps_document, inputs_digest
 from gpuyield.model.job import PlanJob, Problem
 from gpuyield.model.kueue import ClusterSnapshot, Work, WorkState
+from gpuyield.model.marks import PREFIX
 from gpuyield.model.plan import Plan, Run
 from gpuyield.plan import carry_on, plan_document, plan_inputs, with_outlook
 from gpuyield.units import SECOND_MS, parse_instant
@@ -122,14 +124,9 @@ def runs_of(document: Mapping[str, Any], problem: Problem) -> dict[str, Run]:
     return found
 
 
-def next_change_ms(document: Mapping[str, Any], after_ms: int) -> int | None:
+def next_change_ms(places: Iterable[Place], after_ms: int) -> int | None:
     """The first start or end of the plan after an instant: if nothing is seen of it then, the plan no longer holds."""
-    times = (
-        parse_instant(text)
-        for said in document.get("jobs", ())
-        for segment in said.get("segments") or ()
-        for text in segment
-    )
+    times = (at_ms for one in places for at_ms in (one.start_ms, one.end_ms) if at_ms is not None)
     return min((at_ms for at_ms in times if at_ms > after_ms), default=None)
 
 
@@ -161,8 +158,8 @@ def facts(seen: ClusterSnapshot) -> int:
 def _of_work(work: Work) -> tuple[object, ...]:
     if work.state is WorkState.FINISHED:
         return (work.uid, work.state)
-    ours = tuple(sorted((key, text) for key, text in work.annotations.items() if key.startswith("gpuyield.dev/")))
-    said = tuple(sorted((key, text) for key, text in work.labels.items() if key.startswith("gpuyield.dev/")))
+    ours = tuple(sorted((key, text) for key, text in work.annotations.items() if key.startswith(PREFIX)))
+    said = tuple(sorted((key, text) for key, text in work.labels.items() if key.startswith(PREFIX)))
     held = tuple(sorted(work.held.items()))
     pods = tuple((one.name, one.count, one.gpus) for one in work.pod_sets)
     return (work.id, work.uid, work.state, work.active, work.queue, work.cluster_queue, held, pods, ours, said)

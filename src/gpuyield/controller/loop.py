@@ -16,6 +16,7 @@ from gpuyield.controller.beat import Beat
 from gpuyield.controller.decide import our_checks
 from gpuyield.controller.metrics import Metrics
 from gpuyield.controller.plan_keeper import InForce, PlanKeeper
+from gpuyield.controller.plan_parts import StoredPlan
 from gpuyield.model.kueue import ClusterSnapshot
 
 PAUSE_S = 1.0
@@ -59,9 +60,8 @@ class Acting(Protocol):
 
 @dataclass(slots=True)
 class State:
-    """What probes read: `refusal` is why nothing safe can be done here ("": it can), `trouble` why nothing is now."""
+    """What probes read: why nothing is enforced now ("": it is), and when the last round ended."""
 
-    refusal: str = ""
     trouble: str = "it has only just started"
     round_s: float = field(default=0.0)
 
@@ -85,6 +85,8 @@ class Loop:
         self._watched, self._leading, self._keeper, self._acting = watched, leading, keeper, acting
         self._beat, self._metrics = beat, metrics
         self._look, self._clock_ms, self._monotonic = look, clock_ms, monotonic
+        self._told: StoredPlan | None = None
+        self._said = ""
         self.state = State()
 
     def run(self, stop: Event) -> None:
@@ -117,15 +119,15 @@ class Loop:
         if seen is None:
             self.state.trouble = "the cluster has not been read yet"
             return 0
-        self.state.refusal = self._look(our_checks(seen))
-        plan = None if self.state.refusal else self._keeper.keep(seen, now_ms)
+        refusal = self._look(our_checks(seen))
+        plan = None if refusal else self._keeper.keep(seen, now_ms)
         self._tell(plan)
-        trouble = self.state.refusal or self._keeper.store_trouble or ("" if plan else "there is no plan yet")
+        trouble = refusal or self._keeper.store_trouble or ("" if plan else "there is no plan yet")
         self.state.trouble = trouble
         if trouble or plan is None:
             self._say(seen, is_active=False, message=f"Nothing is started: {trouble}")
             return 0
-        self._say(seen, is_active=True, message=_said_of(plan))
+        self._say(seen, is_active=True, message=self._said)
         return self._acting.act(seen, plan, now_ms)
 
     def _stand_by(self, seen: ClusterSnapshot | None) -> None:
@@ -148,17 +150,16 @@ class Loop:
         tally = self._keeper.tally
         self._metrics.set_count("replans", tally.replans)
         self._metrics.set_count("refused_plans", tally.refused)
-        if plan is None:
+        if plan is None or plan.stored is self._told:
             return
+        self._told = plan.stored
+        places = plan.plan.places
+        planned = sum(one.start_ms is not None for one in places.values())
+        self._said = f"Plan {plan.stored.generation} is enforced; it gives {planned} jobs their time."
         self._metrics.plan_status = str(plan.document.get("status", ""))
         self._metrics.slack_s = {
-            (namespace, name): float(one["slack_s"])
-            for one in plan.document.get("jobs", ())
-            if one.get("slack_s") is not None
-            for namespace, _, name in (str(one["id"]).partition("/"),)
+            (namespace, name): one.slack_s
+            for job, one in places.items()
+            if one.slack_s is not None
+            for namespace, _, name in (job.partition("/"),)
         }
-
-
-def _said_of(plan: InForce) -> str:
-    planned = sum(1 for one in plan.document.get("jobs", ()) if one.get("segments"))
-    return f"Plan {plan.stored.generation} is enforced; it gives {planned} jobs their time."

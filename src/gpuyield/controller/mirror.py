@@ -25,14 +25,15 @@ from gpuyield.collect.kubernetes import (
     RESOURCE_FLAVOR,
     WORKLOAD,
     ClusterApi,
-    Forbidden,
     Gone,
     Kind,
     NotFound,
-    Object,
+    kind_of,
 )
 from gpuyield.collect.kueue.reading import Objects
+from gpuyield.collect.kueue.shapes import Object
 from gpuyield.collect.kueue.snapshot import snapshot
+from gpuyield.collect.probe import Forbidden
 from gpuyield.errors import SourceError
 from gpuyield.model.evidence import Gap
 from gpuyield.model.kueue import ClusterSnapshot
@@ -43,19 +44,22 @@ USEFUL = (COHORT, CRON_JOB, NODE, POD)
 
 RESYNC_S = 300.0
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 10.0
-_OWNER_PLURALS = {"RayJob": "rayjobs", "RayCluster": "rayclusters", "JobSet": "jobsets", "TrainJob": "trainjobs"}
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class _Kept:
-    """The objects of one kind by uid; `lacks` is why they cannot be read ("": they can)."""
+    """The objects of one kind by uid; `lacks` is why they cannot be read ("": they can).
+
+    `version` is the one to watch from ("": they have to be listed first).
+    """
 
     kind: Kind
     objects: dict[str, Object] = field(default_factory=dict)
     is_listed: bool = False
     lacks: str = ""
+    version: str = ""
 
 
 class Mirror:
@@ -136,59 +140,64 @@ class Mirror:
         threading.Thread(target=self._keep, args=(kind,), name=f"watch {kind.plural}", daemon=True).start()
 
     def _keep(self, kind: Kind) -> None:
-        pause_s, since = FIRST_PAUSE_S, ""
+        pause_s, kept = FIRST_PAUSE_S, self._kept[kind]
         listed_s = time.monotonic()
         while not self._stop.is_set():
             try:
-                if not since or time.monotonic() - listed_s > RESYNC_S:
-                    since, listed_s = self._list(kind), time.monotonic()
-                since = self._follow(kind, since, until_s=listed_s + RESYNC_S)
+                if not kept.version or time.monotonic() - listed_s > RESYNC_S:
+                    self._list(kept)
+                    listed_s = time.monotonic()
+                self._follow(kept, until_s=listed_s + RESYNC_S)
                 pause_s = FIRST_PAUSE_S
             except Gone:
-                since = ""
+                kept.version = ""
             except (Forbidden, NotFound) as err:
-                self._note_lack(kind, str(err))
-                since, pause_s = "", LONGEST_PAUSE_S
-                self._stop.wait(pause_s)
+                self._note_lack(kept, str(err))
+                kept.version = ""
+                self._stop.wait(LONGEST_PAUSE_S)
             except SourceError as err:
+                # It goes on from the last version that was applied, unless the server says that it is gone.
                 _log.warning("%s: %s", kind.plural, err)
-                # From the last version that was applied: what it missed comes, or the server says that it is gone.
-                since = ""
-                self._stop.wait(pause_s * self._chance.uniform(0.5, 1.5))
-                pause_s = min(LONGEST_PAUSE_S, 2 * pause_s)
+                pause_s = self._rest(pause_s)
+            except Exception:
+                # What an object holds must not end its watch for good; from here all is listed anew.
+                _log.exception("%s cannot be followed", kind.plural)
+                kept.version = ""
+                pause_s = self._rest(pause_s)
 
-    def _list(self, kind: Kind) -> str:
-        found = self._api.list(kind)
-        objects = {uid_of(one): _lean(kind, one) for one in found.items}
+    def _rest(self, pause_s: float) -> float:
+        """Wait, not all at once; how long to wait the next time."""
+        self._stop.wait(pause_s * self._chance.uniform(0.5, 1.5))
+        return min(LONGEST_PAUSE_S, 2 * pause_s)
+
+    def _list(self, kept: _Kept) -> None:
+        found = self._api.list(kept.kind)
+        objects = {uid_of(one): _lean(kept.kind, one) for one in found.items}
         with self._lock:
-            kept = self._kept[kind]
             kept.objects, kept.is_listed, kept.lacks = objects, True, ""
             self._note_change()
-        self._watch_owners(kind, found.items)
-        return found.resource_version
+        self._watch_owners(kept.kind, found.items)
+        kept.version = found.resource_version
 
-    def _follow(self, kind: Kind, since: str, *, until_s: float) -> str:
-        for change in self._api.watch(kind, since=since):
-            since = str(change.object.get("metadata", {}).get("resourceVersion") or since)
+    def _follow(self, kept: _Kept, *, until_s: float) -> None:
+        for change in self._api.watch(kept.kind, since=kept.version):
             if self._stop.is_set():
                 break
             if change.type != "BOOKMARK":
                 with self._lock:
-                    kept = self._kept[kind].objects
                     if change.type == "DELETED":
-                        kept.pop(uid_of(change.object), None)
+                        kept.objects.pop(uid_of(change.object), None)
                     else:
-                        kept[uid_of(change.object)] = _lean(kind, change.object)
+                        kept.objects[uid_of(change.object)] = _lean(kept.kind, change.object)
                     self._note_change()
                 if change.type == "ADDED":
-                    self._watch_owners(kind, (change.object,))
+                    self._watch_owners(kept.kind, (change.object,))
+            kept.version = str(change.object.get("metadata", {}).get("resourceVersion") or kept.version)
             if time.monotonic() > until_s:
                 break
-        return since
 
-    def _note_lack(self, kind: Kind, why: str) -> None:
+    def _note_lack(self, kept: _Kept, why: str) -> None:
         with self._lock:
-            kept = self._kept[kind]
             if kept.lacks != why:
                 kept.lacks = why
                 self._note_change()
@@ -203,10 +212,9 @@ class Mirror:
             return
         for one in found:
             for owner in one["metadata"].get("ownerReferences") or ():
-                group, _, version = str(owner.get("apiVersion", "")).rpartition("/")
-                name = str(owner.get("kind", ""))
-                if owner.get("controller") and group and name not in ("Job", "Pod", "Workload", ""):
-                    self._watch(Kind(group, version, _OWNER_PLURALS.get(name, f"{name.lower()}s"), name))
+                version, name = str(owner.get("apiVersion", "")), str(owner.get("kind", ""))
+                if owner.get("controller") and "/" in version and name not in ("Job", "Pod", "Workload", ""):
+                    self._watch(kind_of(version, name))
 
 
 def uid_of(one: Object) -> str:

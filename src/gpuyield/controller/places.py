@@ -19,6 +19,7 @@ class Place:
     end_ms: int | None
     flavor: str | None
     status: str
+    gpus: int | None = None
     deadline_ms: int | None = None
     slack_s: float | None = None
     p_late: float | None = None
@@ -65,6 +66,7 @@ def _place(said: Mapping[str, Any]) -> Place:
         start_ms=parse_instant(segments[0][0]) if segments else None,
         end_ms=parse_instant(segments[-1][1]) if segments else None,
         flavor=said.get("flavor"),
+        gpus=said.get("gpus"),
         status=said.get("status", ""),
         deadline_ms=None if deadline is None else parse_instant(deadline),
         slack_s=said.get("slack_s"),

@@ -154,7 +154,7 @@ class PlanKeeper:
         since_ms = now_ms - self.in_force.made_ms
         if since_ms >= BEAT_MS or since_ms < 0:
             return True
-        change_ms = next_change_ms(self.in_force.document, self.in_force.made_ms)
+        change_ms = next_change_ms(self.in_force.plan.places.values(), self.in_force.made_ms)
         return change_ms is not None and now_ms >= change_ms + GRACE_MS
 
     def _asks_in_vain(self, now_ms: int) -> Claim:

@@ -11,16 +11,25 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from gpuyield.collect.kubernetes import ADMISSION_CHECK, JOB, WORKLOAD, ClusterApi, Conflict, Forbidden, Kind, NotFound
-from gpuyield.collect.kueue.shapes import Object, is_true, items, mapping, text, texts
-from gpuyield.controller.manifests.settings import BREAK_GLASS, GATES, PLAN, PREFIX
+from gpuyield.collect.kubernetes import (
+    ADMISSION_CHECK,
+    WORKLOAD,
+    ClusterApi,
+    Conflict,
+    Kind,
+    NotFound,
+    kind_of,
+)
+from gpuyield.collect.kueue.shapes import Object, controller_of, is_true, items, listed, mapping, text, texts
+from gpuyield.collect.kueue.work import GATES
+from gpuyield.collect.probe import Forbidden
+from gpuyield.controller.writes import answered, without_our_gate
 from gpuyield.errors import DeclarationError, Mistake, SourceError
-from gpuyield.units import format_instant
+from gpuyield.model.kueue import CheckState
+from gpuyield.model.marks import BREAK_GLASS, PARKED, PLAN
 
-_MANAGER = PLAN
-_PARKED = f"{PREFIX}parked"
-_PLURALS = {"RayJob": "rayjobs", "RayCluster": "rayclusters", "JobSet": "jobsets", "TrainJob": "trainjobs"}
 _PAUSE_S = 0.25
+_NAMED = ("name", "namespace", "resourceVersion")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +137,7 @@ def _states(api: ClusterApi, held: Iterable[Held]) -> dict[str, str]:
     states: dict[str, str] = {}
     for one in held:
         now = by_id.get(_uid(one.workload), one.workload)
-        others = [name for name in _names(one.gates) if name != PLAN]
+        others = [name for name in listed(one.gates) if name != PLAN]
         if is_true(now, "Admitted") or is_true(now, "Finished"):
             states[one.id] = "started"
         elif others:
@@ -145,17 +154,13 @@ def _is_right(err: SourceError) -> bool:
 
 
 def _ungate(api: ClusterApi, one: Held) -> None:
-    left = ",".join(name for name in _names(one.gates) if name != PLAN)
-    path = f"/metadata/annotations/{GATES.replace('/', '~1')}"
-    change = {"op": "replace", "path": path, "value": left} if left else {"op": "remove", "path": path}
     meta = mapping(one.owner, "metadata")
-    operations = [{"op": "test", "path": path, "value": one.gates}, change]
-    api.patch(one.kind, text(meta, "name"), text(meta, "namespace"), operations=operations)
+    api.patch(one.kind, text(meta, "name"), text(meta, "namespace"), operations=without_our_gate(one.gates))
 
 
 def _switch_on(api: ClusterApi, one: Held) -> None:
     meta = mapping(one.workload, "metadata")
-    ours = {key: None for key in texts(meta, "annotations") if key.startswith(_PARKED)}
+    ours = {key: None for key in texts(meta, "annotations") if key.startswith(PARKED)}
     merge = {
         "metadata": {"annotations": ours, "resourceVersion": text(meta, "resourceVersion")},
         "spec": {"active": True},
@@ -164,24 +169,14 @@ def _switch_on(api: ClusterApi, one: Held) -> None:
 
 
 def _answer(api: ClusterApi, one: Held, at_ms: int) -> None:
-    meta = mapping(one.workload, "metadata")
-    at = format_instant(at_ms - at_ms % 1000)
-    entries = [
-        {"name": name, "state": "Ready", "message": "Released by hand.", "lastTransitionTime": at}
-        for name in one.checks
-    ]
-    body = {
-        "apiVersion": f"{WORKLOAD.group}/{WORKLOAD.version}",
-        "kind": WORKLOAD.kind,
-        "metadata": {key: text(meta, key) for key in ("name", "namespace", "resourceVersion")},
-        "status": {"admissionChecks": entries},
-    }
-    api.apply(WORKLOAD, body, manager=_MANAGER, status=True)
+    name, namespace, version = (text(mapping(one.workload, "metadata"), key) for key in _NAMED)
+    body = answered(name, namespace, version, one.checks, CheckState.READY, "Released by hand.", at_ms)
+    api.apply(WORKLOAD, body, manager=PLAN, status=True)
 
 
 def _held(workload: Object, owners: dict[str, tuple[Kind, Object]], ours: set[str]) -> Held:
     meta = mapping(workload, "metadata")
-    reference = _controller(workload)
+    reference = controller_of(workload)
     kind, owner = owners.get(text(reference, "uid"), (WORKLOAD, workload))
     gates = texts(mapping(owner, "metadata"), "annotations").get(GATES, "")
     active = mapping(workload, "spec").get("active") is not False
@@ -192,8 +187,8 @@ def _held(workload: Object, owners: dict[str, tuple[Kind, Object]], ours: set[st
         kind=kind,
         workload=workload,
         gates=gates,
-        is_gated=PLAN in _names(gates),
-        is_parked=not active and _PARKED in texts(meta, "annotations"),
+        is_gated=PLAN in listed(gates),
+        is_parked=not active and PARKED in texts(meta, "annotations"),
         checks=tuple(
             text(one, "name")
             for one in items(mapping(workload, "status"), "admissionChecks")
@@ -204,27 +199,17 @@ def _held(workload: Object, owners: dict[str, tuple[Kind, Object]], ours: set[st
 
 def _owners(api: ClusterApi, workloads: Iterable[Object]) -> dict[str, tuple[Kind, Object]]:
     """What is behind the Workloads, by uid; a kind that is gone is nobody's."""
-    kinds = {(text(one, "apiVersion"), text(one, "kind")) for one in map(_controller, workloads)}
+    kinds = {(text(one, "apiVersion"), text(one, "kind")) for one in map(controller_of, workloads)}
     found: dict[str, tuple[Kind, Object]] = {}
     for version, name in sorted(kinds):
-        group, _, short = version.rpartition("/")
-        if not group:
+        if "/" not in version:
             continue
-        kind = JOB if name == "Job" else Kind(group, short, _PLURALS.get(name, f"{name.lower()}s"), name)
+        kind = kind_of(version, name)
         try:
             found |= {_uid(one): (kind, one) for one in api.list(kind).items}
         except NotFound:
             continue
     return found
-
-
-def _controller(workload: Object) -> Object:
-    references = items(mapping(workload, "metadata"), "ownerReferences")
-    return next((one for one in references if one.get("controller")), (references or [{}])[0])
-
-
-def _names(gates: str) -> list[str]:
-    return [name for part in gates.split(",") if (name := part.strip())]
 
 
 def _uid(of: Object) -> str:

@@ -30,12 +30,12 @@ from gpuyield.controller.plan_keeper import PATIENCE_S, PlanKeeper
 from gpuyield.controller.store import PlanStore
 from gpuyield.model.document import schema_name
 from gpuyield.model.kueue import CheckState, Work
+from gpuyield.model.marks import NAMESPACE
 from gpuyield.report.answer import Answer
 from gpuyield.steps.compiled import keep_compiled
 from gpuyield.steps.setting import read_declaration, wall_clock_ms
 from gpuyield.units import parse_zone
 
-NAMESPACE = "gpuyield-system"
 SEARCH_S = 1.0
 """So long a new plan is searched for at most; carrying the old one on comes first."""
 
@@ -137,7 +137,7 @@ def run_controller(options: Options) -> Answer:
     api = connect(options.context or (declared.context if declared else None))
     controller = Controller(api, options)
     if options.dry_run:
-        return look_once(controller.mirror, controller.keeper, controller.fitness, controller.manner, wall_clock_ms())
+        return look_once(controller.mirror, controller.keeper, controller.fitness, controller.manner, wall_clock_ms)
     health = Health(
         options.bind,
         options.port,

@@ -23,9 +23,9 @@ from gpuyield.controller.plan_parts import (
     torn,
     unpack,
 )
+from gpuyield.model.marks import PLAN
 
 POINTER = "gpuyield-plan"
-MANAGER = "gpuyield.dev/plan"
 _PIECE = "piece"
 _TRIES = 3
 _LABELS = {"app.kubernetes.io/name": "gpuyield", "app.kubernetes.io/component": "plan"}
@@ -84,14 +84,14 @@ class PlanStore:
         names = free_names(self._pieces, len(pieces))
         for name, piece in zip(names, pieces, strict=True):
             content = base64.b64encode(piece).decode()
-            self._api.apply(CONFIG_MAP, self._map(name, binaryData={_PIECE: content}), manager=MANAGER)
+            self._api.apply(CONFIG_MAP, self._map(name, binaryData={_PIECE: content}), manager=PLAN)
         pointer = Pointer(generation=plan.generation, digest=digest_of(pieces), pieces=names, by=plan.by)
         body = self._map(POINTER, data=pointer.data())
         if self._version is None:
             written = self._api.create(CONFIG_MAP, body)
         else:
             body["metadata"]["resourceVersion"] = self._version
-            written = self._api.apply(CONFIG_MAP, body, manager=MANAGER)
+            written = self._api.apply(CONFIG_MAP, body, manager=PLAN)
         left = [name for name in self._pieces if name not in names]
         self._version, self._pieces = str(written["metadata"].get("resourceVersion", "")), names
         self._clear(left)

@@ -13,10 +13,10 @@ from gpuyield.declare.tree import shown
 from gpuyield.declare.values import did_you_mean, parse_length, parse_number, parse_text
 from gpuyield.errors import DeclarationError, Mistake
 from gpuyield.model.declaration import NamespaceLimit
+from gpuyield.model.marks import PREFIX
 
 T = TypeVar("T")
 
-PREFIX = "gpuyield.dev/"
 KEYS = ("deadline", "due", "earliest-start", "expected-duration", "weight", "after", "preemptible", "outcome")
 _OTHERS = ("managed", "plan", "queue", "parked", "parked-because", "planned-start")
 

@@ -203,9 +203,9 @@ class Work:
     `max_run_ms` is Kueue's limit (None: none). `succeeded` is None until it has finished, or where that is not told;
     `ran_on` are the flavors that it was admitted to.
 
-    `checks` are the entries of its status, `evicted` whether Kueue is taking it back just now, `version` its
-    `resourceVersion`, `marks` our own annotations on the Workload itself, `job` the object to write to (None where
-    nothing tells it).
+    `uid` is the job's, `workload_uid` that of the Workload itself ("": not told). `checks` are the entries of its
+    status, `evicted` whether Kueue is taking it back just now, `version` its `resourceVersion`, `marks` our own
+    annotations on the Workload, `job` the object to write to (None where nothing tells it).
     """
 
     namespace: str
@@ -234,6 +234,7 @@ class Work:
     owner: str = ""
     annotations: Mapping[str, str] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
+    workload_uid: str = ""
     checks: tuple[CheckEntry, ...] = ()
     evicted: bool = False
     version: str = ""

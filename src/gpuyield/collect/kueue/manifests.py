@@ -11,7 +11,7 @@ from typing import Any  # A manifest is YAML of no fixed shape.
 
 import yaml
 
-from gpuyield.collect.kueue.shapes import Object, items, mapping, pod_set, text, texts
+from gpuyield.collect.kueue.shapes import Object, items, listed, mapping, pod_set, text, texts
 from gpuyield.collect.kueue.work import GATES, MAX_RUN_LABEL, QUEUE_LABEL, recurring
 from gpuyield.errors import DeclarationError, Mistake
 from gpuyield.model.kueue import PodSet, Recurring, Work, WorkState
@@ -112,7 +112,7 @@ def _work(of: Object, where: str, namespace: str, at_ms: int, mistakes: list[Mis
             pod_sets=pod_sets or (),
             state=WorkState.WAITING,
             max_run_ms=max_run_ms,
-            gates=tuple(gate for one in annotations.get(GATES, "").split(",") if (gate := one.strip())),
+            gates=listed(annotations.get(GATES, "")),
             annotations=annotations,
             labels={**_merged(pods, "labels"), **labels},
         )

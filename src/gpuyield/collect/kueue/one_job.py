@@ -7,8 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gpuyield.collect.kueue.reading import PLURALS
-from gpuyield.collect.kueue.shapes import Object, condition, instant, items, mapping, text, texts
+from gpuyield.collect.kueue.shapes import (
+    Object,
+    condition,
+    controller_of,
+    instant,
+    items,
+    mapping,
+    plural_of,
+    text,
+    texts,
+)
 from gpuyield.collect.kueue.work import QUEUE_LABEL, work
 from gpuyield.collect.probe import KUEUE, ApiServer, Forbidden
 from gpuyield.model.kueue import Work
@@ -103,25 +112,19 @@ def _singular(kind: str) -> str:
     return kind.partition(".")[0].removesuffix("s")
 
 
-def _owner(own: Object | None) -> Object:
-    references = items(mapping(own or {}, "metadata"), "ownerReferences")
-    return next((one for one in references if one.get("controller")), (references or [{}])[0])
-
-
 def _resource(own: Object | None, kind: str) -> str:
-    owner = _owner(own)
+    owner = controller_of(own or {})
     if kind in _JOBS or not owner:
         return "jobs.batch" if kind in _JOBS else f"workloads.{KUEUE}"
-    plural = PLURALS.get(text(owner, "kind"), f"{text(owner, 'kind').lower()}s")
-    return f"{plural}.{text(owner, 'apiVersion').partition('/')[0]}"
+    return f"{plural_of(text(owner, 'kind'))}.{text(owner, 'apiVersion').partition('/')[0]}"
 
 
 def _path(own: Object | None, kind: str, namespace: str, name: str) -> str:
     """Where the object behind a Workload is."""
-    owner = _owner(own)
+    owner = controller_of(own or {})
     if kind in _JOBS or not owner:
         return f"/apis/batch/v1/namespaces/{namespace}/jobs/{name}"
-    plural = PLURALS.get(text(owner, "kind"), f"{text(owner, 'kind').lower()}s")
+    plural = plural_of(text(owner, "kind"))
     return f"/apis/{text(owner, 'apiVersion')}/namespaces/{namespace}/{plural}/{text(owner, 'name')}"
 
 

@@ -47,15 +47,12 @@ def cluster_queue(of: Object) -> ClusterQueue:
     """
     spec, status = mapping(of, "spec"), mapping(of, "status")
     active = condition(of, "Active")
-    named = [text(one, "name") for one in items(mapping(spec, "admissionChecksStrategy"), "admissionChecks")]
-    plain = spec.get("admissionChecks")
     stopped = text(spec, "stopPolicy")
     return ClusterQueue(
         name=text(mapping(of, "metadata"), "name"),
-        # v1beta1 calls it `cohort`.
-        cohort=text(spec, "cohortName") or text(spec, "cohort") or None,
+        cohort=cohort_of(of),
         quotas=_quotas(spec),
-        checks=tuple(named or (str(one) for one in plain or ())),
+        checks=checks_of(of),
         stopped="" if stopped == "None" else stopped,
         inactive=f"{text(active, 'reason')}: {text(active, 'message')}" if active.get("status") == "False" else "",
         reserved=_reserved(status) if "flavorsReservation" in status else None,
@@ -84,6 +81,19 @@ def local_queue(of: Object) -> LocalQueue:
         cluster_queue=text(spec, "clusterQueue"),
         stopped="" if stopped == "None" else stopped,
     )
+
+
+def cohort_of(of: Object) -> str | None:
+    """The cohort of a ClusterQueue; v1beta1 calls it `cohort`."""
+    spec = mapping(of, "spec")
+    return text(spec, "cohortName") or text(spec, "cohort") or None
+
+
+def checks_of(of: Object) -> tuple[str, ...]:
+    """The AdmissionChecks that a ClusterQueue names; v1beta1 has a plain list of them, too."""
+    spec = mapping(of, "spec")
+    named = tuple(text(one, "name") for one in items(mapping(spec, "admissionChecksStrategy"), "admissionChecks"))
+    return named or tuple(str(one) for one in spec.get("admissionChecks") or ())
 
 
 def _quotas(spec: Mapping[str, object]) -> tuple[GpuQuota, ...]:

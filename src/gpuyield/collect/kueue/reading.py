@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from gpuyield.collect.kueue.shapes import Object, text
+from gpuyield.collect.kueue.shapes import Object, plural_of, text
 from gpuyield.collect.probe import KUEUE, ApiServer, Forbidden
 from gpuyield.errors import Mistake, SourceError
 from gpuyield.model.evidence import Gap
@@ -28,7 +28,6 @@ _COST = {
     "nodes": "How many GPUs exist is not known, only quotas.",
     "pods": "What is free on each node is not known.",
 }
-PLURALS = {"RayJob": "rayjobs", "RayCluster": "rayclusters", "JobSet": "jobsets", "TrainJob": "trainjobs"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +136,7 @@ def _owners(server: ApiServer, workloads: Iterable[Object]) -> tuple[tuple[Objec
     for version, kind in sorted(kinds):
         if kind in ("Job", "Pod", "") or "/" not in version:
             continue
-        plural = PLURALS.get(kind, f"{kind.lower()}s")
+        plural = plural_of(kind)
         what = f"{plural}.{version.partition('/')[0]}"
         try:
             found += server.objects(f"/apis/{version}/{plural}", what)

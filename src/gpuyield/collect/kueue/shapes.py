@@ -13,6 +13,7 @@ from gpuyield.units import parse_instant
 
 Object: TypeAlias = dict[str, Any]
 
+_PLURALS = {"RayJob": "rayjobs", "RayCluster": "rayclusters", "JobSet": "jobsets", "TrainJob": "trainjobs"}
 _QUANTITY = re.compile(r"([+-]?[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:([eE][+-]?[0-9]+)|([numkMGTPE]|[KMGTPE]i))?")
 _FACTORS = {
     **{sign: Decimal(1000) ** power for sign, power in zip("numkMGTPE", (-3, -2, -1, 1, 2, 3, 4, 5, 6), strict=True)},
@@ -43,6 +44,22 @@ def items(of: Mapping[str, Any], key: str) -> list[Object]:
 def texts(of: Mapping[str, Any], key: str) -> dict[str, str]:
     """A mapping of texts such as labels."""
     return {str(name): str(value) for name, value in mapping(of, key).items()}
+
+
+def listed(written: str) -> tuple[str, ...]:
+    """The names in a comma list."""
+    return tuple(name for part in written.split(",") if (name := part.strip()))
+
+
+def controller_of(of: Mapping[str, Any]) -> Object:
+    """The reference to what made an object; to its first owner where none is called so; empty without owners."""
+    references = items(mapping(of, "metadata"), "ownerReferences")
+    return next((one for one in references if one.get("controller")), (references or [{}])[0])
+
+
+def plural_of(kind: str) -> str:
+    """The name of a kind of work in paths."""
+    return _PLURALS.get(kind, f"{kind.lower()}s")
 
 
 def quantity(value: object) -> int:

@@ -7,9 +7,11 @@ from collections.abc import Mapping, Sequence
 from gpuyield.collect.kueue.shapes import (
     Object,
     condition,
+    controller_of,
     instant,
     is_true,
     items,
+    listed,
     mapping,
     pod_set,
     quantity,
@@ -27,10 +29,10 @@ from gpuyield.model.kueue import (
     WorkState,
     is_gpu_resource,
 )
+from gpuyield.model.marks import PREFIX
 
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 GATES = "kueue.x-k8s.io/admission-gated-by"
-OURS = "gpuyield.dev/"
 MAX_RUN_LABEL = "kueue.x-k8s.io/max-exec-time-seconds"
 
 
@@ -49,8 +51,7 @@ def work(of: Object, *, owners: Mapping[str, Object], cluster_queues: Mapping[tu
     if not any(one.gpus * one.count for one in pod_sets):
         return None
     namespace = text(meta, "namespace")
-    references = items(meta, "ownerReferences")
-    reference: Object = next((one for one in references if one.get("controller")), (references or [{}])[0])
+    reference = controller_of(of)
     owner = owners.get(text(reference, "uid"), {})
     waits = condition(of, "QuotaReserved")
     admission = mapping(status, "admission")
@@ -64,6 +65,7 @@ def work(of: Object, *, owners: Mapping[str, Object], cluster_queues: Mapping[tu
         workload=text(meta, "name"),
         kind=text(reference, "kind") or "Workload",
         uid=text(reference, "uid") or text(meta, "uid"),
+        workload_uid=text(meta, "uid"),
         created_ms=_created_ms(mapping(owner, "metadata"), meta),
         queue=queue,
         cluster_queue=text(admission, "clusterQueue") or cluster_queues.get((namespace, queue)),
@@ -85,7 +87,7 @@ def work(of: Object, *, owners: Mapping[str, Object], cluster_queues: Mapping[tu
         max_run_ms=_seconds(spec.get("maximumExecutionTimeSeconds")),
         succeeded={"Succeeded": True, "Failed": False}.get(text(finished, "reason")),
         evictions=sum(int(one.get("count", 0)) for one in items(mapping(status, "schedulingStats"), "evictions")),
-        gates=tuple(one.strip() for one in annotations.get(GATES, "").split(",") if one.strip()),
+        gates=listed(annotations.get(GATES, "")),
         reason=text(waits, "reason"),
         said=text(waits, "message"),
         owner=_controller(owner),
@@ -94,7 +96,7 @@ def work(of: Object, *, owners: Mapping[str, Object], cluster_queues: Mapping[tu
         checks=_checks(status),
         evicted=is_true(of, "Evicted"),
         version=text(meta, "resourceVersion"),
-        marks={key: value for key, value in texts(meta, "annotations").items() if key.startswith(OURS)},
+        marks={key: value for key, value in texts(meta, "annotations").items() if key.startswith(PREFIX)},
         job=_job(reference, owner, of),
     )
 

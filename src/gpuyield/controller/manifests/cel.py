@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from gpuyield.collect.kueue.work import GATES, QUEUE_LABEL
 from gpuyield.controller.manifests.kinds import Kind
-from gpuyield.controller.manifests.settings import GATES, MANAGED, PLAN, QUEUE_LABEL, Object, meta
+from gpuyield.controller.manifests.settings import Object, meta
+from gpuyield.model.marks import MANAGED, PLAN
 
 KUBE_SYSTEM = "kube-system"
 

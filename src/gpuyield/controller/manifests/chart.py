@@ -13,8 +13,9 @@ from pathlib import Path
 
 import yaml
 
+from gpuyield.collect.kueue.work import QUEUE_LABEL
 from gpuyield.controller.manifests.everything import Part, objects, parts, yaml_text
-from gpuyield.controller.manifests.settings import QUEUE_LABEL, Deadlines, Gate, Hold, Settings
+from gpuyield.controller.manifests.settings import Deadlines, Gate, Hold, Settings
 
 _REPLICAS = 987_654_321
 _MARKED = {

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from gpuyield.controller.manifests.cel import binding, is_work, validating
 from gpuyield.controller.manifests.kinds import ALL, Kind
-from gpuyield.controller.manifests.settings import PREFIX, Object
+from gpuyield.controller.manifests.settings import Object
+from gpuyield.model.marks import PREFIX
 
 _DAY = "[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
 _TIME = "([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.][0-9]+)?)?"

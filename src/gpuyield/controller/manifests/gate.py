@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from gpuyield.collect.kueue.work import GATES
 from gpuyield.controller.manifests.cel import binding, gates_of, is_gated, is_work, validating
 from gpuyield.controller.manifests.kinds import CRON_JOB, HELD, Kind
-from gpuyield.controller.manifests.settings import BREAK_GLASS, GATES, PLAN, Object, Settings, meta
+from gpuyield.controller.manifests.settings import Object, Settings, meta
+from gpuyield.model.marks import BREAK_GLASS, PLAN
 
 _NEW_TEMPLATE = {
     "name": "a-new-template",

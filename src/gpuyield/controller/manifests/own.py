@@ -7,21 +7,11 @@ and answer our own check with Pending or Ready. Nothing that runs can be stopped
 
 from __future__ import annotations
 
+from gpuyield.collect.kueue.work import GATES, QUEUE_LABEL
 from gpuyield.controller.manifests.cel import KUBE_SYSTEM, binding, gates_of, is_gated, validating
 from gpuyield.controller.manifests.kinds import HELD
-from gpuyield.controller.manifests.settings import (
-    ACCOUNT,
-    CHECK,
-    GATES,
-    MANAGED,
-    PLAN,
-    PLAN_PREFIX,
-    PREFIX,
-    QUEUE_LABEL,
-    Hold,
-    Object,
-    Settings,
-)
+from gpuyield.controller.manifests.settings import PLAN_PREFIX, Hold, Object, Settings
+from gpuyield.model.marks import CHECK, CONTROLLER, MANAGED, PLAN, PREFIX
 
 PUBLISH = {"group": "gpuyield.dev", "resource": "plans", "verb": "publish"}
 """The right to put a plan in place. No such objects exist: it is a name for roles to grant and a policy to ask."""
@@ -187,9 +177,9 @@ def _store(settings: Settings) -> Object:
             {
                 "expression": (
                     f"request.namespace == '{settings.namespace}' && (request.resource.resource == 'leases' ?\n"
-                    f"  request.name == '{ACCOUNT}' : request.name.startsWith('{PLAN_PREFIX}'))"
+                    f"  request.name == '{CONTROLLER}' : request.name.startsWith('{PLAN_PREFIX}'))"
                 ),
-                "message": f"gpuyield writes its plan ({PLAN_PREFIX}*) and its Lease {ACCOUNT}.",
+                "message": f"gpuyield writes its plan ({PLAN_PREFIX}*) and its Lease {CONTROLLER}.",
             }
         ],
     )

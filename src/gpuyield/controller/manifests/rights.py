@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from gpuyield.controller.manifests.kinds import HELD
 from gpuyield.controller.manifests.own import PUBLISH
-from gpuyield.controller.manifests.settings import ACCOUNT, CHECK, Object, Settings, meta
+from gpuyield.controller.manifests.settings import Object, Settings, meta
+from gpuyield.model.marks import CHECK, CONTROLLER
 
 READ = "gpuyield-read"
-ENFORCE = "gpuyield-controller"
+ENFORCE = CONTROLLER
 PUBLISHER = "gpuyield-publisher"
 SUBMITTER = "gpuyield-submitter"
 BREAK_GLASS_ROLE = "gpuyield-break-glass"
@@ -65,7 +66,7 @@ def _at_home() -> list[Object]:
         # As a trial only, to find out whether Kueue honours the gate; a policy sees to that.
         _rule("batch", ["jobs"], ["create"]),
         _rule("coordination.k8s.io", ["leases"], ["create"]),
-        _rule("coordination.k8s.io", ["leases"], ["get", "update", "patch"], names=[ACCOUNT]),
+        _rule("coordination.k8s.io", ["leases"], ["get", "update", "patch"], names=[CONTROLLER]),
     ]
 
 
@@ -107,5 +108,5 @@ def _bound(kind: str, role_kind: str, role: str, settings: Settings) -> Object:
         "kind": kind,
         "metadata": meta(role, settings.namespace if kind == "RoleBinding" else None),
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": role_kind, "name": role},
-        "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": settings.namespace}],
+        "subjects": [{"kind": "ServiceAccount", "name": CONTROLLER, "namespace": settings.namespace}],
     }

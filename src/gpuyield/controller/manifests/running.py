@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from gpuyield.controller.manifests.settings import ACCOUNT, CHECK, PLAN, PORT, Object, Settings, meta
+from gpuyield.controller.manifests.settings import PORT, Object, Settings, meta
+from gpuyield.model.marks import CHECK, CONTROLLER, PLAN
 
 _USER = 65532
 _CONFIG = "gpuyield-config"
@@ -31,7 +32,7 @@ def controller(settings: Settings) -> list[Object]:
     """Account, settings, Deployment with what protects it, and its metrics."""
     space = settings.namespace
     return [
-        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta(ACCOUNT, space)},
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta(CONTROLLER, space)},
         {
             "apiVersion": "v1",
             "kind": "ConfigMap",
@@ -42,7 +43,7 @@ def controller(settings: Settings) -> list[Object]:
         {
             "apiVersion": "policy/v1",
             "kind": "PodDisruptionBudget",
-            "metadata": meta(ACCOUNT, space),
+            "metadata": meta(CONTROLLER, space),
             "spec": {
                 "maxUnavailable": 1,
                 "unhealthyPodEvictionPolicy": "AlwaysAllow",
@@ -67,7 +68,7 @@ def _network(space: str) -> Object:
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
-        "metadata": meta(ACCOUNT, space),
+        "metadata": meta(CONTROLLER, space),
         "spec": {
             "podSelector": {"matchLabels": _LABELS},
             "policyTypes": ["Ingress", "Egress"],
@@ -84,7 +85,7 @@ def _deployment(settings: Settings) -> Object:
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": meta(ACCOUNT, settings.namespace, **{"app.kubernetes.io/component": "controller"}),
+        "metadata": meta(CONTROLLER, settings.namespace, **{"app.kubernetes.io/component": "controller"}),
         "spec": {
             # One leads, the others stand by and see to it that no queue waits for a dead leader.
             "replicas": settings.replicas,
@@ -103,7 +104,7 @@ def _pod(settings: Settings) -> Object:
         "labelSelector": {"matchLabels": _LABELS},
     }
     return {
-        "serviceAccountName": ACCOUNT,
+        "serviceAccountName": CONTROLLER,
         "enableServiceLinks": False,
         "priorityClassName": "system-cluster-critical",
         "terminationGracePeriodSeconds": 30,

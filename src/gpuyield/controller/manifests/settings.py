@@ -8,22 +8,10 @@ from enum import StrEnum
 from typing import Any, TypeAlias  # Kubernetes objects are JSON of no fixed shape.
 
 from gpuyield.errors import DeclarationError, Mistake
+from gpuyield.model.marks import CONTROLLER, NAMESPACE
 
 Object: TypeAlias = dict[str, Any]
 
-PLAN = "gpuyield.dev/plan"
-"""The gate, and the controllerName of our AdmissionCheck."""
-GATES = "kueue.x-k8s.io/admission-gated-by"
-QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
-PREFIX = "gpuyield.dev/"
-MANAGED = "gpuyield.dev/managed"
-"""The label by which a namespace opts in, with the value `true`."""
-BREAK_GLASS = "gpuyield:break-glass"
-"""The group that may take the gate off, too; shipped without members."""
-
-CHECK = "gpuyield"
-ACCOUNT = "gpuyield-controller"
-NAMESPACE = "gpuyield-system"
 PLAN_PREFIX = "gpuyield-plan"
 PORT = 8080
 
@@ -73,7 +61,7 @@ class Settings:
     @property
     def user(self) -> str:
         """The controller's account as the API server names it."""
-        return f"system:serviceaccount:{self.namespace}:{ACCOUNT}"
+        return f"system:serviceaccount:{self.namespace}:{CONTROLLER}"
 
 
 def checked(settings: Settings) -> Settings:

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from gpuyield.decide.live.jobs import LiveTerms, declared_length
-from gpuyield.declare.annotations import PREFIX
 from gpuyield.declare.selectors import declared_for
 from gpuyield.declare.values import parse_length
 from gpuyield.errors import DeclarationError
 from gpuyield.model.declaration import BatchFamily
 from gpuyield.model.kueue import ClusterSnapshot, Work
+from gpuyield.model.marks import PREFIX
 from gpuyield.plan.online.claims import Claim, learn_claims
 
 

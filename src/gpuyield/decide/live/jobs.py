@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from gpuyield.decide.live.room import Room
-from gpuyield.declare.annotations import PREFIX, JobPromise, JobSettings, read_promise
+from gpuyield.declare.annotations import JobPromise, JobSettings, read_promise
 from gpuyield.declare.deadlines import deadline_ms
 from gpuyield.declare.selectors import declared_for
 from gpuyield.errors import DeclarationError
@@ -15,6 +15,7 @@ from gpuyield.model.duration import DurationBasis, FamilyDuration
 from gpuyield.model.evidence import Gap
 from gpuyield.model.job import PlanJob, Shape
 from gpuyield.model.kueue import ClusterQueue, ClusterSnapshot, Flavor, Work, WorkState, keeps_away
+from gpuyield.model.marks import PREFIX
 from gpuyield.plan.online.claims import Claims
 from gpuyield.units import DAY_MS, HOUR_MS, SECOND_MS, format_duration, parse_zone
 

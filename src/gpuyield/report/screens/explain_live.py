@@ -10,6 +10,7 @@ from gpuyield.declare.annotations import JobPromise
 from gpuyield.errors import DeclarationError, Mistake
 from gpuyield.model.document import schema_name
 from gpuyield.model.kueue import Work, WorkState
+from gpuyield.model.marks import CONTROLLER, PARKED, PARKED_WHY, PLAN
 from gpuyield.model.one_job import OneJob, QueueSeen, Said
 from gpuyield.report.answer import Answer, Next
 from gpuyield.report.facts import Document
@@ -17,9 +18,6 @@ from gpuyield.report.sentences import count, listed, sentence
 from gpuyield.report.tables import format_local, format_span
 from gpuyield.units import format_instant, parse_instant
 
-OUR_GATE = "gpuyield.dev/plan"
-PARKED, PARKED_WHY = "gpuyield.dev/parked", "gpuyield.dev/parked-because"
-OUR_COMPONENT = "gpuyield-controller"
 NO_DEADLINE = (
     "It declares no deadline, so it has weight 1 and runs as backfill. Add the annotation "
     'gpuyield.dev/deadline: "within 8h" to a job to have it planned.'
@@ -44,7 +42,7 @@ def explain_live(
     tells of it; either is None where it may not be seen. `not_seen` are sentences on what this account may not see.
     """
     work = one.work
-    ours = [each for each in one.said if each.by == OUR_COMPONENT]
+    ours = [each for each in one.said if each.by == CONTROLLER]
     lines = [_state(one, zone)]
     lines += _planned_words(planned, planned_by, zone) if work is not None and _is_ahead(work) else []
     if planned is None and eta is not None:
@@ -96,7 +94,7 @@ def _state_name(one: OneJob) -> str:
         return "unknown" if one.is_there is None else ("no_workload" if one.is_there else "absent")
     if PARKED in one.work.marks and not one.work.active:
         return "parked"
-    return "gated" if OUR_GATE in one.work.gates and one.work.state is WorkState.WAITING else str(one.work.state)
+    return "gated" if PLAN in one.work.gates and one.work.state is WorkState.WAITING else str(one.work.state)
 
 
 def _state(one: OneJob, zone: ZoneInfo) -> str:
@@ -125,10 +123,10 @@ def _state(one: OneJob, zone: ZoneInfo) -> str:
             when = f" until {format_local(parse_instant(until), zone)}" if _is_instant(until) else ""
             return f"{name} ({gpus}) is parked{when}; it holds no quota. {sentence(why)}".rstrip()
         return f"{name} ({gpus}) is switched off: spec.active of its Workload is false, and not by gpuyield."
-    others = [gate for gate in work.gates if gate != OUR_GATE]
+    others = [gate for gate in work.gates if gate != PLAN]
     if others:
         return f"{name} ({gpus}) waits {since}: {listed(others)} has to remove its gate."
-    if OUR_GATE in work.gates:
+    if PLAN in work.gates:
         return f"{name} ({gpus}) waits {since} for its planned time; until then it holds no quota."
     return f"{name} ({gpus}) waits {since} for quota."
 
