@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
+import pytest
+
 from doubles.enforced import TERMS, Enforced
 from doubles.kueue_contract import BEGIN, KueueContract, Submitted, planned_queue
 from gpuyield.controller.actions import Park, Ready, Release, Say
@@ -106,28 +108,18 @@ def test_an_ungated_job_that_ends_before_anything_planned_needs_its_gpus_starts_
     assert begins(there) == {"runs": [0], "short": [4], "wide": [60]}
 
 
-def test_a_job_that_overruns_delays_what_follows_and_nothing_is_stopped() -> None:
+@pytest.mark.parametrize(("said", "takes"), [(30, 90), (60, 20)], ids=["overruns", "ends early"])
+def test_what_follows_starts_when_the_one_before_it_has_ended_however_long_that_took(said: int, takes: int) -> None:
     there = cluster()
-    there.submit(job("over", 4, 90, said=30))
+    there.submit(job("first", 4, takes, said=said))
     enforced = Enforced(there)
     enforced.run(BEGIN + SECOND_MS)
     there.submit(job("next", 4, 30))
 
     enforced.run(BEGIN + 4 * MINUTE_MS)
 
-    assert begins(there) == {"over": [0], "next": [90]}
-
-
-def test_an_early_finish_brings_the_next_one_forward() -> None:
-    there = cluster()
-    there.submit(job("early", 4, 20, said=60))
-    enforced = Enforced(there)
-    enforced.run(BEGIN + SECOND_MS)
-    there.submit(job("next", 4, 30))
-
-    enforced.run(BEGIN + 2 * MINUTE_MS)
-
-    assert begins(there) == {"early": [0], "next": [20]}
+    assert begins(there) == {"first": [0], "next": [takes]}
+    assert there.jobs["evals/first"].stopped == []
 
 
 def test_an_evicted_job_comes_back_when_its_time_comes_and_not_before() -> None:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
 import pytest
+from command_line import asked
 from enforcement import Enforcer, Planned, planned
 from kube import CLUSTER_QUEUE, Client, wait_for
 
@@ -43,16 +40,8 @@ def _restart_kueue(stack: ControlPlane, *, gated: bool) -> None:
 
 
 def dry_run(stack: ControlPlane, folder: Path) -> dict[str, object]:
-    done = subprocess.run(
-        [sys.executable, "-m", "gpuyield", "controller", "run", "--dry-run", "-o", "json"],
-        env={**os.environ, "KUBECONFIG": str(stack.kubeconfig())},
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
-    found: dict[str, object] = json.loads(done.stdout)
+    code, found = asked(stack.kubeconfig(), "controller", "run", "--dry-run", folder=folder)
+    assert code == 0, found
     return found
 
 

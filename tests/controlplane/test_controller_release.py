@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import asked
 from kube import JOB, NAMESPACE, WORKLOAD, is_true, wait_for
 from scenario import GATES, Scenario, job_manifest, refusal
 
@@ -39,16 +36,7 @@ def stage(stack: ControlPlane) -> Iterator[Scenario]:
 
 
 def release(kubeconfig: Path, folder: Path, *arguments: str) -> tuple[int, Object]:
-    done = subprocess.run(
-        [sys.executable, "-m", "gpuyield", "controller", "release", *arguments, "-o", "json"],
-        env={**os.environ, "KUBECONFIG": str(kubeconfig)},
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    return done.returncode, json.loads(done.stdout)
+    return asked(kubeconfig, "controller", "release", *arguments, folder=folder)
 
 
 def park(stage: Scenario, name: str) -> None:

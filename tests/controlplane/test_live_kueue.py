@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
+from command_line import asked
 from kube import CLUSTER_QUEUE, Client, is_true, wait_for
 from scenario import Scenario
 
@@ -46,20 +42,6 @@ def submit(stage: Scenario, name: str, gpus: int, queue: str = "main", **ours: s
     stage.submit(name, gpus, queue=queue, annotations=annotations)
 
 
-def gpuyield(kubeconfig: Path, *arguments: str, folder: Path) -> tuple[int, dict[str, Any]]:
-    """Exit code and document of a command in an empty folder."""
-    done = subprocess.run(
-        [sys.executable, "-m", "gpuyield", *arguments, "-o", "json"],
-        env={**os.environ, "KUBECONFIG": str(kubeconfig)},
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    return done.returncode, json.loads(done.stdout)
-
-
 def seconds_between(early: str, late: str) -> float:
     return (datetime.fromisoformat(late) - datetime.fromisoformat(early)).total_seconds()
 
@@ -77,10 +59,10 @@ def test_plan_and_queue_tell_of_each_job_when_it_starts_and_why_it_waits(
     stage.workload("nobody-knows")
     kubeconfig = stack.kubeconfig()
 
-    code, plan = gpuyield(kubeconfig, "plan", "--out", "plan.json", folder=tmp_path)
-    _, queue = gpuyield(kubeconfig, "queue", folder=tmp_path)
-    _, changed = gpuyield(kubeconfig, "what-if", "--drop", "live/running", folder=tmp_path)
-    verified, _ = gpuyield(kubeconfig, "verify", "plan.json", folder=tmp_path)
+    code, plan = asked(kubeconfig, "plan", "--out", "plan.json", folder=tmp_path)
+    _, queue = asked(kubeconfig, "queue", folder=tmp_path)
+    _, changed = asked(kubeconfig, "what-if", "--drop", "live/running", folder=tmp_path)
+    verified, _ = asked(kubeconfig, "verify", "plan.json", folder=tmp_path)
 
     waits = {one["job"]: one for one in plan["waiting"]}
     planned = {one["id"]: one for one in plan["jobs"]}
@@ -106,7 +88,7 @@ def test_plan_and_queue_tell_of_each_job_when_it_starts_and_why_it_waits(
 
 
 def test_rights_that_lack_are_named_with_the_commands_that_grant_them(stack: ControlPlane, tmp_path: Path) -> None:
-    code, refused = gpuyield(stack.kubeconfig(READER, groups=()), "plan", folder=tmp_path)
+    code, refused = asked(stack.kubeconfig(READER, groups=()), "plan", folder=tmp_path)
 
     said = " ".join(one["what"] + one["fix"] for one in refused["errors"])
     assert code == 3
@@ -117,11 +99,11 @@ def test_rights_that_lack_are_named_with_the_commands_that_grant_them(stack: Con
 
 def test_the_rights_that_are_told_are_enough(stack: ControlPlane, tmp_path: Path) -> None:
     client = stack.client()
-    _, refused = gpuyield(stack.kubeconfig(READER, groups=()), "plan", folder=tmp_path)
+    _, refused = asked(stack.kubeconfig(READER, groups=()), "plan", folder=tmp_path)
     listed = refused["errors"][-1]["fix"].partition("--resource=")[2].partition(" ")[0].split(",")
 
     with granted(client, listed):
-        code, plan = gpuyield(stack.kubeconfig(READER, groups=()), "plan", folder=tmp_path)
+        code, plan = asked(stack.kubeconfig(READER, groups=()), "plan", folder=tmp_path)
 
     assert (code, plan["waiting"]) == (0, [])
     assert not [one for one in plan["gaps"] if "May not list" in one["reason"]]

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from command_line import asked, gpuyield
 from kube import JOB, WORKLOAD, Object, wait_for
 from scenario import Scenario, job_manifest, now
 
@@ -49,23 +47,8 @@ def stage(queues: tuple[Scenario, Scenario]) -> Iterator[Scenario]:
         wait_for("the Workloads to go", lambda of=each: not of.client.list(WORKLOAD, of.name), timeout_s=60)
 
 
-def gpuyield(kubeconfig: Path, *arguments: str, folder: Path, form: str = "json") -> tuple[int, str]:
-    """Exit code and stdout of a command in an empty folder."""
-    done = subprocess.run(
-        [sys.executable, "-m", "gpuyield", *arguments, "-o", form],
-        env={**os.environ, "KUBECONFIG": str(kubeconfig)},
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    return done.returncode, done.stdout
-
-
-def asked(kubeconfig: Path, *arguments: str, folder: Path) -> dict[str, Any]:
-    code, said = gpuyield(kubeconfig, *arguments, folder=folder)
-    document: dict[str, Any] = json.loads(said)
+def answered(kubeconfig: Path, *arguments: str, folder: Path) -> dict[str, Any]:
+    code, document = asked(kubeconfig, *arguments, folder=folder)
     assert code == 0, document
     return document
 
@@ -86,8 +69,8 @@ def test_what_becomes_of_a_manifest_is_told_before_it_is_submitted(
     mine = job_manifest("mine", NAME, 2, annotations={**promised, "gpuyield.dev/deadline": "within 4h"})
     tight = job_manifest("tight", NAME, 2, annotations={**promised, "gpuyield.dev/deadline": "within 90m"})
 
-    fits = asked(stack.kubeconfig(), "what-if", "--job", manifest(tmp_path, mine), folder=tmp_path)
-    late = asked(stack.kubeconfig(), "what-if", "--job", manifest(tmp_path, tight), folder=tmp_path)
+    fits = answered(stack.kubeconfig(), "what-if", "--job", manifest(tmp_path, mine), folder=tmp_path)
+    late = answered(stack.kubeconfig(), "what-if", "--job", manifest(tmp_path, tight), folder=tmp_path)
     _, words = gpuyield(stack.kubeconfig(), "what-if", "--job", "my.yaml", folder=tmp_path, form="table")
 
     (one,), (other_one,) = fits["jobs"], late["jobs"]
@@ -122,7 +105,7 @@ def test_a_job_is_explained_with_rights_on_its_namespace_alone(
     _may_read_namespace(stack, user)
     kubeconfig = stack.kubeconfig(user, groups=("system:authenticated",))
 
-    one = asked(kubeconfig, "explain", "job/held", "-n", NAME, folder=tmp_path)
+    one = answered(kubeconfig, "explain", "job/held", "-n", NAME, folder=tmp_path)
     code, words = gpuyield(kubeconfig, "explain", "job/held", "--namespace", NAME, folder=tmp_path, form="table")
     elsewhere, refused = gpuyield(kubeconfig, "explain", "job/held", "-n", OTHER, folder=tmp_path, form="table")
     absent, _ = gpuyield(kubeconfig, "explain", "job/nothing", "-n", NAME, folder=tmp_path)
@@ -149,7 +132,7 @@ def test_a_parked_job_says_until_when_and_why(stack: ControlPlane, stage: Scenar
     change = {"metadata": {"annotations": marks}, "spec": {"active": False}}
     stack.client().merge(WORKLOAD, workload, change, NAME)
 
-    one = asked(stack.kubeconfig(), "explain", "job/parked", "-n", NAME, folder=tmp_path)
+    one = answered(stack.kubeconfig(), "explain", "job/parked", "-n", NAME, folder=tmp_path)
 
     assert one["state"] == "parked"
     assert one["parked"] == {"until": "2026-12-01T23:00:00Z", "because": "Its turn is at 23:00"}

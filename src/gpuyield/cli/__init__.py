@@ -7,6 +7,8 @@ import sys
 
 def main() -> None:
     """Run the command line and leave with its exit code."""
+    from gpuyield.cli.collector import collect_seldom
     from gpuyield.cli.edge import run
 
+    collect_seldom()
     sys.exit(run(sys.argv[1:]))

@@ -12,9 +12,9 @@ from gpuyield.errors import DeclarationError
 from gpuyield.model.document import schema_name
 from gpuyield.report.answer import Answer, Next
 from gpuyield.report.sentences import count
-from gpuyield.steps.documents import read_json
+from gpuyield.steps.documents import place_of_inputs, read_json
 from gpuyield.steps.setting import read_declaration
-from gpuyield.verify import check, find_inputs, read_limited
+from gpuyield.verify import check, read_limited
 from gpuyield.verify.report import Refused
 
 SOMEBODY = "published"
@@ -78,13 +78,7 @@ def read_publication(document: Path, inputs: Path | None, ledger_root: Path) -> 
     found = read_json(document)
     if found["schema"] != schema_name("plan"):
         raise DeclarationError("it is no plan.", where=str(document), fix="Name what gpuyield plan --out FILE wrote.")
-    place = inputs if inputs is not None else find_inputs(document, found, ledger_root)
-    if place is None:
-        raise DeclarationError(
-            "its canonical inputs are not found, neither beside it nor in the ledger.",
-            where=str(document),
-            fix="Name them with --inputs FILE.",
-        )
+    place = place_of_inputs(document, found, inputs, ledger_root)
     try:
         data = read_limited(place)
     except (OSError, Refused) as err:

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from typing import Any  # Kubernetes objects
 
 from gpuyield.measure.shards import Round
+from gpuyield.model.pods import CONTAINER_SECURITY, POD_SECURITY
 
 ROUND_PATH = "/etc/gpuyield/round.json"
 CA_PATH = "/etc/gpuyield/ca.pem"
 REQUESTS_PATH = "/requests/requests.jsonl"
 TOKEN_PATH = "/token/token"
 RECORDS_PATH = "/records"
-_USER = 65532
 _SLACK_S = 120
 _KEPT_S = 3600
 
@@ -129,13 +129,7 @@ def _pod(round_: Round, containers: list[dict[str, Any]], volumes: list[dict[str
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "restartPolicy": "Never",
-        "securityContext": {
-            "runAsNonRoot": True,
-            "runAsUser": _USER,
-            "runAsGroup": _USER,
-            "fsGroup": _USER,
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
+        "securityContext": dict(POD_SECURITY),
         "containers": containers,
         "volumes": volumes,
     }
@@ -150,10 +144,6 @@ def _container(place: Place, name: str, mounts: list[dict[str, Any]], *, cpu: st
         # Requests that are the limits: whole cores, and no neighbour that takes them away.
         "resources": {"requests": amount, "limits": dict(amount)},
         "env": [{"name": "HOME", "value": "/tmp"}],
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
-            "capabilities": {"drop": ["ALL"]},
-        },
+        "securityContext": dict(CONTAINER_SECURITY),
         "volumeMounts": mounts,
     }

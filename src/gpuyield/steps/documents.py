@@ -11,6 +11,7 @@ from gpuyield.errors import DeclarationError, SourceError
 from gpuyield.ledger import Ledger
 from gpuyield.ledger.whole import write_whole
 from gpuyield.model.document import canonical_bytes
+from gpuyield.verify import find_inputs
 
 
 def keep(
@@ -33,6 +34,22 @@ def keep(
         write(inputs_path(out), data)
         write(out, text)
     return notes
+
+
+def place_of_inputs(document: Path, found: dict[str, Any], inputs: Path | None, ledger_root: Path) -> Path:
+    """Where the canonical inputs of a document are: as named, else beside it, else in the ledger.
+
+    Raises:
+        DeclarationError: They are nowhere.
+    """
+    place = inputs if inputs is not None else find_inputs(document, found, ledger_root)
+    if place is None:
+        raise DeclarationError(
+            "its canonical inputs are not found, neither beside it nor in the ledger.",
+            where=str(document),
+            fix="Name them with --inputs FILE.",
+        )
+    return place
 
 
 def write_answer(document: Mapping[str, Any], out: Path | None) -> tuple[str, ...]:

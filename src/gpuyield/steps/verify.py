@@ -7,7 +7,8 @@ from pathlib import Path
 from gpuyield.errors import DeclarationError
 from gpuyield.report.answer import Answer
 from gpuyield.report.screens.verify import verify_answer as answer_of
-from gpuyield.verify import check, compare_sources, find_inputs, passed_over, read_document, read_limited
+from gpuyield.steps.documents import place_of_inputs
+from gpuyield.verify import check, compare_sources, passed_over, read_document, read_limited
 from gpuyield.verify.report import Refused
 
 
@@ -25,13 +26,7 @@ def verify_answer(
         raise DeclarationError(
             f"cannot be read: {err.strerror or err}.", where=str(document), fix="Name a document, such as plan.json."
         ) from err
-    place = inputs if inputs is not None else find_inputs(document, found, ledger_root)
-    if place is None:
-        raise DeclarationError(
-            "its canonical inputs are not found, neither beside it nor in the ledger.",
-            where=str(document),
-            fix="Name them with --inputs FILE.",
-        )
+    place = place_of_inputs(document, found, inputs, ledger_root)
     try:
         data = read_limited(place)
         others = compare_sources(data, [path for path in (jobs, capacity) if path is not None])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from gpuyield.controller.manifests.settings import PORT, Object, Settings, meta
 from gpuyield.model.marks import CHECK, CONTROLLER, PLAN
+from gpuyield.model.pods import CONTAINER_SECURITY, POD_SECURITY
 
-_USER = 65532
 _CONFIG = "gpuyield-config"
 _CONFIG_PATH = "/etc/gpuyield"
 _METRICS = "gpuyield-controller-metrics"
@@ -109,13 +109,7 @@ def _pod(settings: Settings) -> Object:
         "priorityClassName": "system-cluster-critical",
         "terminationGracePeriodSeconds": 30,
         "topologySpreadConstraints": [spread],
-        "securityContext": {
-            "runAsNonRoot": True,
-            "runAsUser": _USER,
-            "runAsGroup": _USER,
-            "fsGroup": _USER,
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
+        "securityContext": dict(POD_SECURITY),
         "containers": [_container(settings)],
         "volumes": [
             {"name": "config", "configMap": {"name": _CONFIG}},
@@ -144,11 +138,7 @@ def _container(settings: Settings) -> Object:
         "livenessProbe": asked("/healthz", periodSeconds=10, failureThreshold=6),
         # A replica that stands by is ready to take over; /readyz tells who enforces.
         "readinessProbe": asked("/healthz", periodSeconds=5),
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
-            "capabilities": {"drop": ["ALL"]},
-        },
+        "securityContext": dict(CONTAINER_SECURITY),
         "volumeMounts": [
             {"name": "config", "mountPath": _CONFIG_PATH, "readOnly": True},
             {"name": "state", "mountPath": "/var/lib/gpuyield"},

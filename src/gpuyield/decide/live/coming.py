@@ -60,15 +60,20 @@ def _coming(
 def _work(one: Recurring, queue: str | None, at_ms: int) -> Work:
     """The Workload to come, under the name that Kubernetes gives its job."""
     name = f"{one.name}-{at_ms // MINUTE_MS}"
+    return made_by(one, name, uid=f"coming {one.namespace}/{name}", cluster_queue=queue, at_ms=at_ms)
+
+
+def made_by(one: Recurring, name: str, *, uid: str, cluster_queue: str | None, at_ms: int) -> Work:
+    """A Workload as a CronJob makes it at an instant."""
     return Work(
         namespace=one.namespace,
         name=name,
         workload=name,
         kind="Job",
-        uid=f"coming {one.namespace}/{name}",
+        uid=uid,
         created_ms=at_ms,
         queue=one.queue,
-        cluster_queue=queue,
+        cluster_queue=cluster_queue,
         pod_sets=one.pod_sets,
         state=WorkState.WAITING,
         max_run_ms=one.max_run_ms,

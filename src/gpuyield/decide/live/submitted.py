@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any  # Documents are JSON.
 
+from gpuyield.decide.live.coming import made_by
 from gpuyield.decide.live.foreign import Foreign
 from gpuyield.decide.live.jobs import UNKNOWN_LENGTH, ReadWork, job_settings
 from gpuyield.decide.live.problem import LiveProblem
@@ -14,7 +15,7 @@ from gpuyield.declare.values import did_you_mean
 from gpuyield.errors import DeclarationError, Mistake
 from gpuyield.model.declaration import Declaration
 from gpuyield.model.job import PlanJob, Problem
-from gpuyield.model.kueue import ClusterSnapshot, Recurring, Work, WorkState
+from gpuyield.model.kueue import ClusterSnapshot, Recurring, Work
 from gpuyield.model.plan import JobStatus, Plan, PlannedJob
 from gpuyield.units import format_instant
 
@@ -87,21 +88,7 @@ def mistakes_of(
 
 def first_of(one: Recurring, at_ms: int) -> Work:
     """A CronJob as one job that it makes, under its own name."""
-    return Work(
-        namespace=one.namespace,
-        name=one.name,
-        workload=one.name,
-        kind="Job",
-        uid=f"not submitted {one.namespace}/{one.name}",
-        created_ms=at_ms,
-        queue=one.queue,
-        cluster_queue=None,
-        pod_sets=one.pod_sets,
-        state=WorkState.WAITING,
-        max_run_ms=one.max_run_ms,
-        annotations=one.annotations,
-        labels=one.labels,
-    )
+    return made_by(one, one.name, uid=f"not submitted {one.namespace}/{one.name}", cluster_queue=None, at_ms=at_ms)
 
 
 def with_submitted(seen: ClusterSnapshot, work: Iterable[Work], recurring: Iterable[Recurring]) -> ClusterSnapshot:
