@@ -43,12 +43,13 @@ def running_double(
     tls: SSLContext | None = None,
     fields: frozenset[str] | None = None,
     port: int = 0,
+    pod: str = "",
 ) -> Iterator[RunningDouble]:
     """Keep a double up; `fields` are those of a request that it knows, None: any."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
-    settings = DoubleSettings(engine=engine or EngineSettings(slots=64, step_s=0.005), fields=fields)
+    settings = DoubleSettings(engine=engine or EngineSettings(slots=64, step_s=0.005), fields=fields, pod=pod)
     double = Double(settings)
     try:
         port = asyncio.run_coroutine_threadsafe(double.start(port=port, tls=tls), loop).result(timeout=20)

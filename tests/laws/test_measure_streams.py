@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuyield.demo.answers import Asked, Fault, Wish, write_answer
-from gpuyield.measure.protocols.chat import Chat
+from gpuyield.demo.answers import write_answer
+from gpuyield.demo.asked import Asked, Fault, Wish
+from gpuyield.demo.spoken import CHAT, RESPONSES
 from gpuyield.measure.protocols.events import split_events
 from gpuyield.measure.protocols.framing import Ended, Response
 from gpuyield.measure.protocols.named import PROTOCOLS, protocol_named
@@ -19,6 +20,7 @@ from gpuyield.measure.sender.connection import Connection, Exchange, Pulse
 from gpuyield.model.measure import ResponseStatus
 from measure.oracle import may_count
 
+_ORACLES = ("chat", "responses")
 _SAMPLED = 3_000
 _FULL = 100_000
 _GOOD = (Fault.NONE, Fault.ROLE_FIRST, Fault.REASONING_FIRST, Fault.CRLF, Fault.COMMENTS, Fault.TOOL_CALLS)
@@ -56,10 +58,10 @@ class _Transport:
         self.closing = True
 
 
-def written(rng: Random) -> bytes:
+def written(rng: Random, protocol: str = "chat") -> bytes:
     """A good answer of the double."""
     asked = Asked(
-        path="/v1/chat/completions",
+        path=RESPONSES if protocol == "responses" else CHAT,
         streams=True,
         usage=rng.random() < 0.5,
         prompt_tokens=3,
@@ -85,7 +87,8 @@ def broken(raw: bytes, rng: Random) -> bytes:
         case 4:
             return raw[:at] + rng.choice(_GARBAGE) + raw[at:]
         case 5:
-            return raw.replace(b'"finish_reason":"stop"', b'"finish_reason":null')
+            lost = raw.replace(b"response.completed", b"response.comp1eted")
+            return lost.replace(b'"finish_reason":"stop"', b'"finish_reason":null')
         case 6:
             return raw.replace(b"data: [DONE]", b"data: [GONE")[: -rng.randint(1, 20)]
         case 7:
@@ -115,16 +118,17 @@ def received(raw: bytes, rng: Random) -> tuple[Response, int]:
 def check_one(seed: int) -> None:
     """One broken stream through every protocol."""
     rng = Random(f"stream {seed}")
-    raw = written(rng)
+    protocol = _ORACLES[seed % len(_ORACLES)]
+    raw = written(rng, protocol)
     for _ in range(rng.choice((1, 1, 2, 4))):
         raw = broken(raw, rng) or b"x"
 
     response, times = received(raw, rng)
-    reading = Chat().read(response, keep_text=True)
+    reading = protocol_named(protocol).read(response, keep_text=True)
 
     assert times == 1
     if reading.status is ResponseStatus.OK:
-        assert may_count(raw), (seed, raw)
+        assert may_count(raw, protocol), (seed, raw)
         assert reading.first_ns >= 0
     for name in PROTOCOLS:
         protocol_named(name).read(response, keep_text=True)
@@ -146,13 +150,14 @@ def test_a_hundred_thousand_broken_streams_never_count_as_a_success() -> None:
 def test_an_unbroken_stream_counts_in_whatever_pieces_it_comes() -> None:
     for seed in range(300):
         rng = Random(f"whole {seed}")
-        raw = written(rng)
+        protocol = _ORACLES[seed % len(_ORACLES)]
+        raw = written(rng, protocol)
 
         response, times = received(raw, rng)
-        reading = Chat().read(response, keep_text=True)
+        reading = protocol_named(protocol).read(response, keep_text=True)
 
         assert (reading.status, times) == (ResponseStatus.OK, 1), reading.problem
-        assert may_count(raw)
+        assert may_count(raw, protocol)
 
 
 @given(st.lists(st.binary(max_size=30), max_size=6), st.sampled_from([b"\n", b"\r\n", b"\r"]))

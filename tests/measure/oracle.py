@@ -24,8 +24,8 @@ class _Socket:
         return io.BytesIO(self._raw)
 
 
-def may_count(raw: bytes) -> bool:
-    """Whether the bytes of a connection, closed after them, hold a whole streamed chat answer with content."""
+def may_count(raw: bytes, protocol: str = "chat") -> bool:
+    """Whether the bytes of a connection, closed after them, hold a whole streamed answer with content."""
     # All that is asked of its socket is a file; the types ask for a real one.
     answer = http.client.HTTPResponse(cast("socket.socket", _Socket(raw)))
     whole = True
@@ -38,10 +38,26 @@ def may_count(raw: bytes) -> bool:
         whole, content = False, err.partial
     except (http.client.HTTPException, ValueError, OSError):
         return False
-    return _is_whole(content, ended=whole)
+    return _is_whole_response(content) if protocol == "responses" else _is_whole_chat(content, ended=whole)
 
 
-def _is_whole(content: bytes, *, ended: bool) -> bool:
+def _is_whole_response(content: bytes) -> bool:
+    found = False
+    for event in _events(content):
+        try:
+            fields = json.loads(event.decode("utf-8"))
+        except ValueError:
+            return False
+        kind = fields.get("type") if isinstance(fields, dict) else None
+        if not isinstance(kind, str) or kind in ("error", "response.failed"):
+            return False
+        found = found or (kind.endswith(".delta") and bool(fields.get("delta")))
+        if kind in ("response.completed", "response.incomplete"):
+            return found
+    return False
+
+
+def _is_whole_chat(content: bytes, *, ended: bool) -> bool:
     found = finished = done = False
     for event in _events(content):
         if event == b"[DONE]":

@@ -16,6 +16,8 @@ from gpuyield.measure.protocols.chat import Chat
 from gpuyield.measure.protocols.completions import Completions
 from gpuyield.measure.protocols.embeddings import Embeddings
 from gpuyield.measure.protocols.plain import Plain
+from gpuyield.measure.protocols.protocol import Spoken
+from gpuyield.measure.protocols.responses import Responses
 from gpuyield.measure.requests import RequestLine
 from gpuyield.measure.sender.limits import Limits
 from gpuyield.model.measure import Grade, ResponseStatus
@@ -63,7 +65,7 @@ _CASES = (*_GOOD, *_MISSED)
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What the sender took of each case, and the server that knows the truth."""
+    """What the sender took of each case over one protocol, and the server that knows the truth."""
 
     took: Took
     server: RunningDouble
@@ -85,11 +87,11 @@ def _tag(case: str) -> str:
     return case.replace(":", "-")
 
 
-@pytest.fixture(scope="module")
-def answered() -> Iterator[Answered]:
+@pytest.fixture(scope="module", params=[Chat(), Responses()], ids=["chat", "responses"])
+def answered(request: pytest.FixtureRequest) -> Iterator[Answered]:
     with running_double() as server:
         texts = [f"[[fault:{case}]] [[tag:{_tag(case)}]] tell me" for case in _CASES]
-        yield Answered(send(server.url, prompts(*texts, max_tokens=_TOKENS)), server)
+        yield Answered(send(server.url, prompts(*texts, max_tokens=_TOKENS), spoken=request.param), server)
 
 
 @pytest.mark.parametrize("case", _GOOD)
@@ -204,10 +206,11 @@ def test_an_idle_connection_that_the_server_closes_costs_no_request() -> None:
     assert took.statuses == [ResponseStatus.OK] * 30
 
 
-def test_answers_that_are_not_streamed_come_in_one_read_at_their_end() -> None:
+@pytest.mark.parametrize("spoken", [Chat(streams=False), Responses(streams=False)], ids=["chat", "responses"])
+def test_answers_that_are_not_streamed_come_in_one_read_at_their_end(spoken: Spoken) -> None:
     texts = ["plain", "[[fault:error_event]]", "[[fault:no_finish]]", "[[fault:cut]]", "[[fault:broken_json]]"]
     with running_double() as server:
-        took = send(server.url, prompts(*texts, "[[fault:empty]]", "[[fault:split:1]]"), spoken=Chat(streams=False))
+        took = send(server.url, prompts(*texts, "[[fault:empty]]", "[[fault:split:1]]"), spoken=spoken)
 
     assert took.statuses == [
         ResponseStatus.OK,

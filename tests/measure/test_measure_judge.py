@@ -43,6 +43,7 @@ def records(*rows: dict[str, int], grades: Mapping[str, Sequence[int]] | None = 
         last_ns=column("last"),
         end_ns=column("end"),
         output_tokens=column("tokens", 1),
+        input_tokens=np.full(len(rows), -1, np.int64),
         reads=np.array([row.get("reads", 0) for row in rows], np.int64),
         gap_max_ns=column("gap"),
         status=np.array([row.get("status", OK) for row in rows], np.int8),

@@ -41,7 +41,9 @@ def test_reasoning_is_the_first_content_and_text_is_what_is_graded() -> None:
     ("events", "ends", "status"),
     [
         ((_CREATED, _TEXT), True, ResponseStatus.CUT_OFF),
-        ((_CREATED, _TEXT, _COMPLETED), False, ResponseStatus.CUT_OFF),
+        ((_CREATED, _TEXT), False, ResponseStatus.CUT_OFF),
+        ((_CREATED, _TEXT, _COMPLETED), False, ResponseStatus.OK),
+        ((_CREATED, _TEXT, _COMPLETED, {"type": "error", "message": "late"}), True, ResponseStatus.ERROR_EVENT),
         ((_CREATED, _TEXT, {"type": "error", "message": "x"}), True, ResponseStatus.ERROR_EVENT),
         ((_CREATED, _TEXT, {"type": "response.failed", "response": {}}), True, ResponseStatus.ERROR_EVENT),
         ((_CREATED, _COMPLETED), True, ResponseStatus.MALFORMED),

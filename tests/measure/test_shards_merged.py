@@ -28,7 +28,7 @@ from gpuyield.measure.shards import (
     part_of,
     run_of,
 )
-from gpuyield.model.measure import Arrivals, Phase, ProbePlan, Records, ResponseStatus, Run
+from gpuyield.model.measure import RECORD_NUMBERS, Arrivals, Phase, ProbePlan, Records, ResponseStatus, Run
 from gpuyield.steps.measure_round import read_shards, write_shard
 from measure.sending import PATIENT, every, plan_for, prompts
 
@@ -78,6 +78,7 @@ def recorded(arrivals: Arrivals, *, seed: int = 1) -> Records:
         last_ns=last,
         end_ns=last + 1000,
         output_tokens=rng.integers(2, 50, count),
+        input_tokens=rng.integers(2, 50, count),
         reads=rng.integers(2, 50, count),
         gap_max_ns=rng.integers(10**5, 10**7, count),
         status=rng.choice([0, 0, 0, 1, 4], count).astype(np.int8),
@@ -100,9 +101,8 @@ def shards_of(arrivals: Arrivals, records: Records, number: int) -> list[Shard]:
 
 
 def _every(records: Records, index: int, number: int) -> Records:
-    names = ("scheduled_ns", "sent_ns", "first_ns", "last_ns", "end_ns", "output_tokens", "reads", "gap_max_ns")
     return Records(
-        **{name: getattr(records, name)[index::number] for name in names},
+        **{name: getattr(records, name)[index::number] for name in RECORD_NUMBERS},
         status=records.status[index::number],
         grades={name: grades[index::number] for name, grades in records.grades.items()},
     )

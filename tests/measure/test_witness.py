@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from doubles.model_server import RunningDouble, running_double
-from gpuyield.collect.endpoint import endpoint
+from gpuyield.collect.endpoint import Endpoint, endpoint
 from gpuyield.collect.gpu_page import read_gpu_page
 from gpuyield.collect.http import HttpClient
 from gpuyield.demo.engine import EngineSettings
@@ -21,7 +21,9 @@ from gpuyield.measure.sender.target import parse_target
 from gpuyield.measure.witness import Readings, witness_of
 from gpuyield.model.measure import NEVER_NS, Phase, ProbePlan, Records, ResponseStatus
 from gpuyield.model.witness import GpuReading, Histogram, ServerReading, Witness
-from gpuyield.steps.measure_watch import WATCH_PATIENCE, Watched
+from gpuyield.steps.measure_gpus import ExporterPage
+from gpuyield.steps.measure_pages import WATCH_PATIENCE
+from gpuyield.steps.measure_watch import Watched
 from measure.sending import every, plan_for, prompts
 
 _SECOND = 1_000_000_000
@@ -231,7 +233,7 @@ def watch(server: RunningDouble, *, gpu_path: str) -> Witness:
     orders = Orders(target=parse_target(server.url), spoken=Chat(), lines=prompts("hi"), model="double")
     arrivals = every(0.05, 60, kinds=1)
     with LiveBench(orders) as bench:
-        run = Watched(bench, client(root), client(root + gpu_path)).run(plan_for(arrivals), arrivals)
+        run = Watched(bench, client(root), ExporterPage(where(root + gpu_path), None)).run(plan_for(arrivals), arrivals)
 
     assert run.witness is not None
     assert (run.records.status == ResponseStatus.OK).all()
@@ -240,7 +242,12 @@ def watch(server: RunningDouble, *, gpu_path: str) -> Witness:
 
 def client(url: str) -> HttpClient:
     """A client of a page."""
-    return HttpClient(endpoint(product="a page", url=url, declared_at="test"), patience=WATCH_PATIENCE)
+    return HttpClient(where(url), patience=WATCH_PATIENCE)
+
+
+def where(url: str) -> Endpoint:
+    """A page."""
+    return endpoint(product="a page", url=url, declared_at="test")
 
 
 def plan(measured_s: int, *, warmup_s: int = 0) -> ProbePlan:
@@ -269,6 +276,7 @@ def sent(count: int, *, ttft_s: float, over_s: float = 9.0) -> Records:
         last_ns=first,
         end_ns=first + 1,
         output_tokens=np.ones(count, np.int64),
+        input_tokens=np.ones(count, np.int64),
         reads=np.ones(count, np.int64),
         gap_max_ns=np.full(count, NEVER_NS),
         status=np.full(count, ResponseStatus.OK, np.int8),

@@ -9,9 +9,14 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gpuyield.measure.document import Subject, measure_document, measure_inputs
+from gpuyield.measure.recorded import Likeness, Recorded, likeness_of
+from gpuyield.measure.representative import Profile, Sent, lengths_of_buckets, profile_of_sent
 from gpuyield.measure.search import Settings, search
 from gpuyield.measure.shapes import shapes
 from gpuyield.model.document import canonical_bytes, inputs_digest
@@ -27,7 +32,31 @@ SUBJECT = Subject(
     config_digest="sha256:00",
     replicas=2,
     gpus_per_replica=4,
+    load={"requests": "made-up prompts", "requests_sha256": "sha256:22", "protocol": "chat", "streams": True},
 )
+
+
+def load(rng: np.random.Generator, *, longest: int, even: bool) -> tuple[Profile, Sent]:
+    """A load of some hundred requests: as a profile, and as a probe that sent it."""
+    gaps = np.full(400, 10**8) if even else rng.exponential(10**8, 400)
+    sent = Sent(
+        scheduled_ns=np.cumsum(gaps).astype(np.int64),
+        input_tokens=rng.integers(1, longest, 400),
+        output_tokens=rng.integers(1, 50, 400) if even else np.full(400, -1),
+    )
+    return profile_of_sent([sent], rate_rps=9.5), sent
+
+
+def likeness(seed: int) -> Likeness:
+    """A made-up load held against another one, exact or told in buckets."""
+    rng = np.random.default_rng(seed)
+    recorded, _ = load(rng, longest=int(rng.integers(50, 500)), even=bool(rng.integers(2)))
+    if rng.integers(2):
+        edges = [10.0, 100.0, 200.0, np.inf]
+        counts = np.sort(rng.integers(0, 300, 4)).tolist()
+        recorded = replace(recorded, prompt=lengths_of_buckets(edges, [*counts[:3], 300]))
+    _, sent = load(rng, longest=200, even=bool(rng.integers(2)))
+    return likeness_of(Recorded(profile=recorded, source="a log", requests=400), [sent], rate_rps=8.0)
 
 
 @functools.cache
@@ -58,6 +87,27 @@ def test_what_the_search_says_is_accepted(name: str, level: Level) -> None:
 
     assert report.refused == ()
     assert {"result.certified_rps", "result.refuted_rps", "probes[0]"} <= set(report.vouched)
+
+
+@given(st.integers(0, 10**6))
+def test_how_far_a_load_is_from_the_recorded_one_follows_from_the_two(seed: int) -> None:
+    found = likeness(seed)
+    document, inputs = documents(*measured("slots", Level.QUICK, 1), replace(SUBJECT, likeness=found))
+
+    report = check(*sealed(document, inputs))
+
+    assert report.refused == ()
+    assert {"load", "representative"} <= set(report.vouched)
+    assert document["representative"]["prompt_distance"] is not None
+
+
+def test_lengths_that_are_no_distribution_are_refused() -> None:
+    document, inputs = documents(*measured("slots", Level.QUICK, 1), replace(SUBJECT, likeness=likeness(3)))
+    for column, value in (("share", "0.999"), ("at_most", "9999"), ("share", "2"), ("share", "x")):
+        changed = copy.deepcopy(inputs)
+        changed["profiles"]["sent"]["prompt_tokens"][column][0] = value
+
+        assert not check(*sealed(document, changed)).accepted
 
 
 def test_a_measurement_with_invalid_probes_is_accepted() -> None:
@@ -93,6 +143,16 @@ def test_unknown_gpus_make_no_rate_per_gpu() -> None:
         (("level",), "strict"),
         (("service",), "another"),
         (("config", "digest"), "sha256:11"),
+        (("load", "requests_sha256"), "sha256:33"),
+        (("load", "streams"), False),
+        (("representative", "prompt_distance"), 0.0),
+        (("representative", "output_distance"), 0.5),
+        (("representative", "burst_ratio"), 1.0),
+        (("representative", "rate_ratio"), 1.0),
+        (("representative", "far"), []),
+        (("representative", "sent", "prompt_tokens", "p95"), 1.0),
+        (("representative", "recorded", "dispersion"), 1.0),
+        (("representative",), None),
         (("objectives", 0, "at_most_s"), 2.0),
         (("objectives", 0, "share"), 0.9),
         (("probes", 3, "status"), "invalid"),
@@ -106,7 +166,7 @@ def test_unknown_gpus_make_no_rate_per_gpu() -> None:
     ],
 )
 def test_a_claim_that_the_counts_do_not_show_is_refused(path: tuple[str | int, ...], value: object) -> None:
-    document, inputs = documents(*measured("slots", Level.STANDARD, 1))
+    document, inputs = documents(*measured("slots", Level.STANDARD, 1), replace(SUBJECT, likeness=likeness(3)))
     target: Any = document
     for step in path[:-1]:
         target = target[step]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 
 SELDOM = (200_000, 50, 50)
-"""New objects before a collection: a plan of 10,000 jobs then takes a seventh less time."""
+"""New objects before a collection: a plan of 10,000 jobs then takes a tenth less time."""
 
 
 def collect_seldom() -> None:

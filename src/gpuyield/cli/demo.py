@@ -85,6 +85,7 @@ def server(
     spread: str = "0",
     fault: tuple[str, ...] = (),
     model: str = "double",
+    pod: str = "",
     seed: Seed = 0,
     log: Path | None = None,
     common: Annotated[Common, Parameter(name="*")] = COMMON,
@@ -111,6 +112,8 @@ def server(
         A way to go wrong and its share of the answers, such as 'error_event 1%'; may be repeated.
     model:
         Name of the model.
+    pod:
+        NAMESPACE/NAME of the pod that it pretends to be, for the page of its GPU.
     seed:
         The same seed makes the same lengths and faults.
     log:
@@ -129,6 +132,7 @@ def server(
         spread=spread,
         faults=fault,
         model=model,
+        pod=pod,
         seed=seed,
         log=log,
         ready=lambda line: say(common, line),

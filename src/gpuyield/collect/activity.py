@@ -92,7 +92,7 @@ def map_cards(
     found: Sequence[Found], *, nodes: Collection[str], node_of_pod: Mapping[str, str], source: str
 ) -> list[Measured]:
     """Series by card, in the order of their identity; the same series read twice is one."""
-    renaming = {_target(one.raw.labels) for one in found if one.raw.labels.get("exported_pod")}
+    renaming = {target_of(one.raw.labels) for one in found if one.raw.labels.get("exported_pod")}
     gathered: dict[Card, list[tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]]] = {}
     for one in found:
         card = _card(one, nodes, node_of_pod, renaming, source)
@@ -123,7 +123,7 @@ def _card(
     card = _first(labels, names.CARD_LABELS) or by_place
     if not card:
         return None
-    pod, namespace, container = _workload(labels, is_renaming=_target(labels) in renaming)
+    pod, namespace, container = _workload(labels, is_renaming=target_of(labels) in renaming)
     return Card(
         metric=one.name.activity,
         name=one.name.name,
@@ -227,5 +227,6 @@ def _first(labels: Mapping[str, str], wanted: Sequence[str]) -> str:
     return next((labels[label] for label in wanted if labels.get(label)), "")
 
 
-def _target(labels: Mapping[str, str]) -> tuple[str, str]:
+def target_of(labels: Mapping[str, str]) -> tuple[str, str]:
+    """Whose page a series was read of, as the store names it: its job and its instance."""
     return labels.get("job", ""), labels.get("instance", "")

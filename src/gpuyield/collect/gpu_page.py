@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from gpuyield.collect import names
-from gpuyield.collect.activity import Found, Measured, map_cards
+from gpuyield.collect.activity import Card, Found, Measured, map_cards
 from gpuyield.collect.prometheus import RawSeries
 from gpuyield.ledger.tables import Activity
 from gpuyield.model.exposition import Sample, samples_of
@@ -42,7 +42,8 @@ def read_gpu_page(page: str, *, namespace: str | None = None) -> GpuPage | None:
     for activity in _BEST_FIRST:
         chosen = held(measured, activity, namespace)
         if chosen:
-            return GpuPage(metric=chosen[0].card.name, busy=_busy(chosen), mark=mark)
+            busy = busy_of((one.card, float(one.values[0])) for one in chosen)
+            return GpuPage(metric=chosen[0].card.name, busy=busy, mark=mark)
     return None
 
 
@@ -64,10 +65,10 @@ def _found(sample: Sample) -> Found:
     )
 
 
-def _busy(chosen: Sequence[Measured]) -> dict[str, float]:
-    """Several pods on one card: equal values are copies of the card's, others are shares of it."""
+def busy_of(values_of: Iterable[tuple[Card, float]]) -> dict[str, float]:
+    """Each card, or MIG instance, once. Of several pods on it, equal values are copies of the card's, others shares."""
     values: dict[str, list[float]] = defaultdict(list)
-    for one in chosen:
-        if not np.isnan(one.values[0]):
-            values["/".join(filter(None, (one.card.card, one.card.instance)))].append(float(one.values[0]))
+    for card, value in values_of:
+        if not np.isnan(value):
+            values["/".join(filter(None, (card.card, card.instance)))].append(value)
     return {card: many[0] if len(set(many)) == 1 else min(1.0, sum(many)) for card, many in values.items()}

@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from time import monotonic_ns
 from typing import Any, Protocol  # JSON values
 
-from gpuyield.demo.answers import Asked, Fault, Part, Script, right_answer, tag_of, write_answer
+from gpuyield.demo.answers import Part, Script, write_answer
+from gpuyield.demo.asked import Asked, Fault, right_answer, tag_of
 from gpuyield.demo.engine import Served
 from gpuyield.demo.language_model import LanguageModel, LogRow
+from gpuyield.demo.spoken import EMBEDDINGS
 
 _WITHOUT_A_SLOT = frozenset({Fault.TOO_MANY, Fault.UNAVAILABLE, Fault.FAILS, Fault.SILENT})
 
@@ -133,11 +135,11 @@ class Answering:
 
 def asked_of(path: str, fields: Mapping[str, Any], body: bytes, model: LanguageModel) -> Asked:
     """What the JSON body of a request asks for."""
-    allowed = fields.get("max_tokens")
+    allowed = fields.get("max_tokens", fields.get("max_output_tokens"))
     options = fields.get("stream_options")
     return Asked(
         path=path,
-        streams=fields.get("stream") is True and path != "/v1/embeddings",
+        streams=fields.get("stream") is True and path != EMBEDDINGS,
         usage=isinstance(options, dict) and options.get("include_usage") is True,
         prompt_tokens=_prompt_tokens(fields),
         output_tokens=model.chance.length(allowed if isinstance(allowed, int) and allowed > 0 else None),

@@ -16,10 +16,16 @@ _LONGEST_NS = 30 * SPAN_NS
 _IDLE_W, _BUSY_W = 60.0, 600.0
 
 
-def gpu_text(log: Sequence[LogRow], now_ns: int, *, name: str = "GPU-double") -> str:
-    """The page: busy is the share of the last second in which a request was in a slot, in percent."""
+def gpu_text(log: Sequence[LogRow], now_ns: int, *, pod: str = "", name: str = "GPU-double") -> str:
+    """The page: busy is the share of the last second in which a request was in a slot, in percent.
+
+    `pod` is `NAMESPACE/NAME` of the pod that holds the GPU, if any.
+    """
     share = busy_ns(log[-_MOST_ROWS:], now_ns - SPAN_NS, now_ns) / SPAN_NS
     labels = f'gpu="0",UUID="{name}",device="nvidia0",modelName="pretended"'
+    if pod:
+        namespace, _, pod_name = pod.partition("/")
+        labels += f',namespace="{namespace}",pod="{pod_name}",container="main"'
     lines = []
     for metric, kind, value in (
         ("DCGM_FI_DEV_GPU_UTIL", "gauge", f"{share * 100:.0f}"),

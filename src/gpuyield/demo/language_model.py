@@ -7,13 +7,16 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from gpuyield.demo.answers import Fault, Wish, wished
+from gpuyield.demo.asked import Fault, Wish, wished
 from gpuyield.demo.clock import Clock
 from gpuyield.demo.engine import Chance, EngineSettings, engine_of
 from gpuyield.demo.server_metrics import Counted
 
 FIELDS = frozenset(
-    {"model", "messages", "prompt", "input", "max_tokens", "stream", "stream_options", "temperature", "seed", "tools"}
+    {
+        *("model", "messages", "prompt", "input", "max_tokens", "max_output_tokens", "stream", "stream_options"),
+        *("temperature", "seed", "tools"),
+    }
 )
 """What a request to an OpenAI-compatible server most often holds."""
 
@@ -22,12 +25,14 @@ FIELDS = frozenset(
 class DoubleSettings:
     """What the double is: its engine, its model's name, the share of answers with each fault.
 
+    `pod`: `NAMESPACE/NAME` of the pod in which it pretends to run, for its GPU's page.
     `fields`: those of a request that it knows; another one is answered with 422, as some servers do. None: any.
     """
 
     engine: EngineSettings = field(default_factory=EngineSettings)
     model: str = "double"
     version: str = "0.0-double"
+    pod: str = ""
     faults: Mapping[Fault, float] = field(default_factory=dict)
     fields: frozenset[str] | None = None
 

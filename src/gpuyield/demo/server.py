@@ -1,8 +1,8 @@
 """The model-server double: OpenAI-compatible, with a capacity that is known, and its own log of what really happened.
 
-`/v1/models`, `/v1/chat/completions`, `/v1/completions`, `/v1/embeddings`, `/metrics` with vLLM's names, and
-`/gpu-metrics` of the GPU that it pretends to have. It runs on loopback, in the event loop of its caller or as
-`gpuyield demo server`.
+`/v1/models`, `/v1/chat/completions`, `/v1/completions`, `/v1/responses`, `/v1/embeddings`, `/metrics` with vLLM's
+names, and `/gpu-metrics` of the GPU that it pretends to have. It runs on loopback, in the event loop of its caller or
+as `gpuyield demo server`.
 """
 
 from __future__ import annotations

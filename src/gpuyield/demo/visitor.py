@@ -13,8 +13,9 @@ from gpuyield.demo.answers import error, plain, whole
 from gpuyield.demo.gpu_page import gpu_text
 from gpuyield.demo.language_model import LanguageModel
 from gpuyield.demo.server_metrics import metrics_text
+from gpuyield.demo.spoken import CHAT, COMPLETIONS, EMBEDDINGS, RESPONSES
 
-_PATHS = ("/v1/chat/completions", "/v1/completions", "/v1/embeddings")
+_PATHS = (CHAT, COMPLETIONS, RESPONSES, EMBEDDINGS)
 _LARGEST_BODY = 64 * 2**20
 _LARGEST_HEAD = 64 * 2**10
 
@@ -110,7 +111,8 @@ class Visitor(asyncio.Protocol):
             )
             self.write(plain(text.encode(), "text/plain; version=0.0.4; charset=utf-8"))
         elif method == "GET" and path == "/gpu-metrics":
-            self.write(plain(gpu_text(model.log, monotonic_ns()).encode(), "text/plain; version=0.0.4; charset=utf-8"))
+            text = gpu_text(model.log, monotonic_ns(), pod=model.settings.pod)
+            self.write(plain(text.encode(), "text/plain; version=0.0.4; charset=utf-8"))
         elif method == "POST" and path in _PATHS:
             self._ask(path, body)
             return

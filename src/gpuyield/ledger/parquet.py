@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any  # columns of any type of number
@@ -33,6 +34,27 @@ def read_parquet(path: Path, *, max_rows: int = 5_000_000) -> ParquetRows:
     Raises:
         DeclarationError: It cannot be read, is no Parquet, or holds more than `max_rows` rows.
     """
+    with _selected(path, limit=max_rows + 1) as found:
+        columns = tuple(str(column[0]) for column in found.description)
+        rows = found.fetchall()
+    if len(rows) > max_rows:
+        raise DeclarationError(f"more than {max_rows:,} rows.", where=str(path), fix="Split the file.")
+    return ParquetRows(columns=columns, rows=rows)
+
+
+def read_columns(path: Path) -> Mapping[str, NDArray[Any]]:
+    """The columns of a file that `write_columns` wrote.
+
+    Raises:
+        DeclarationError: It cannot be read, or is no Parquet.
+    """
+    with _selected(path) as found:
+        return {name: np.asarray(column) for name, column in found.fetchnumpy().items()}
+
+
+@contextmanager
+def _selected(path: Path, *, limit: int | None = None) -> Iterator[Any]:
+    """DuckDB's answer with the rows of a file, at most `limit`; what fails while it is read is told as a mistake."""
     import duckdb
 
     name = str(path)
@@ -40,19 +62,12 @@ def read_parquet(path: Path, *, max_rows: int = 5_000_000) -> ParquetRows:
         raise DeclarationError("the path has a wildcard in it.", where=name, fix="Rename the file.")
     try:
         with duckdb.connect(config=_OFFLINE) as connection:
-            found = connection.execute(
-                "select * from read_parquet($file) limit $most", {"file": name, "most": max_rows + 1}
-            )
-            columns = tuple(str(column[0]) for column in found.description)
-            rows = found.fetchall()
+            yield connection.execute("select * from read_parquet($file) limit $most", {"file": name, "most": limit})
     except (duckdb.Error, UnicodeDecodeError, ValueError, OverflowError) as err:
         reason = str(err).splitlines()[0] if str(err) else type(err).__name__
         raise DeclarationError(
             f"no Parquet file: {reason[:200].rstrip('.')}.", where=name, fix="Write it again, or use CSV."
         ) from err
-    if len(rows) > max_rows:
-        raise DeclarationError(f"more than {max_rows:,} rows.", where=name, fix="Split the file.")
-    return ParquetRows(columns=columns, rows=rows)
 
 
 def write_columns(path: Path, columns: Mapping[str, NDArray[Any]]) -> None:

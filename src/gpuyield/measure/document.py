@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
 from typing import Any  # a JSON document
 
+from gpuyield.measure.recorded import Likeness
 from gpuyield.measure.rules import ALPHA, CONFIDENCE
 from gpuyield.measure.search import Settings
 from gpuyield.measure.witness_document import busy_and_more, witness_document, witness_gaps
 from gpuyield.model.declaration import Objective
-from gpuyield.model.document import canonical_bytes, gaps_document, inputs_digest, schema_name
+from gpuyield.model.document import canonical_bytes, decimal_text, gaps_document, inputs_digest, schema_name
 from gpuyield.model.evidence import Gap
 from gpuyield.model.measure import SECOND_NS, Measurement, Phase, Probe, ProbeStatus, Quantiles, Tally
 from gpuyield.model.objective_inputs import objective_inputs
@@ -35,7 +35,8 @@ class RawSource:
 class Subject:
     """What was measured, and when: `config` is what was held fixed, None where it could not be read.
 
-    `representative` is the distance from the recorded profile, as `measure.representative` tells it.
+    `likeness` is what was sent beside what is recorded of the service, `load` what was sent in words and as a digest;
+    None where nobody looked.
     """
 
     service: str
@@ -46,7 +47,8 @@ class Subject:
     config_digest: str | None = None
     replicas: int | None = None
     gpus_per_replica: int | None = None
-    representative: Mapping[str, Any] | None = None
+    likeness: Likeness | None = None
+    load: Mapping[str, Any] | None = None
     sources: tuple[RawSource, ...] = ()
     gaps: tuple[Gap, ...] = ()
 
@@ -59,13 +61,15 @@ def measure_inputs(subject: Subject, settings: Settings, found: Measurement) -> 
         "service": subject.service,
         "level": str(settings.level),
         "seed": settings.seed,
-        "max_rate_rps": _decimal(settings.max_rps),
-        "alpha": _decimal(ALPHA),
-        "tries": [_decimal(one) for one in rules.tries],
+        "max_rate_rps": decimal_text(settings.max_rps),
+        "alpha": decimal_text(ALPHA),
+        "tries": [decimal_text(one) for one in rules.tries],
         "refutes": rules.refutes,
         "replicas": subject.replicas,
         "gpus_per_replica": subject.gpus_per_replica,
         "config_digest": subject.config_digest,
+        "load": None if subject.load is None else dict(subject.load),
+        "profiles": None if subject.likeness is None else subject.likeness.inputs,
         "objectives": [objective_inputs(one) for one in settings.objectives],
         "probes": [_probe_inputs(one) for one in found.probes],
         "sources": [{"path": one.path, "sha256": one.sha256, "rows": one.rows} for one in subject.sources],
@@ -82,7 +86,8 @@ def measure_document(subject: Subject, settings: Settings, found: Measurement) -
         "config": dict(subject.config) | {"digest": subject.config_digest},
         "objectives": [_objective(one) for one in settings.objectives],
         "arrival": subject.arrival,
-        "representative": None if subject.representative is None else dict(subject.representative),
+        "representative": None if subject.likeness is None else subject.likeness.document,
+        "load": None if subject.load is None else dict(subject.load),
         "level": str(settings.level),
         "probes": [_probe(one) for one in found.probes],
         "result": _result(subject, found),
@@ -182,7 +187,7 @@ def _probe_inputs(probe: Probe) -> dict[str, Any]:
     return {
         "phase": str(plan.phase),
         "seed": plan.seed,
-        "rate_rps": _decimal(plan.rate_rps),
+        "rate_rps": decimal_text(plan.rate_rps),
         "warmup_ns": plan.warmup_ns,
         "batch_ns": plan.batch_ns,
         "valid": probe.status is not ProbeStatus.INVALID,
@@ -198,8 +203,3 @@ def _probe_inputs(probe: Probe) -> dict[str, Any]:
 
 def _counts(tally: Tally) -> dict[str, Sequence[int]]:
     return {"attempts": list(tally.attempts), "misses": list(tally.misses), "pending": list(tally.pending)}
-
-
-def _decimal(value: float) -> str:
-    """The shortest decimal that is this number."""
-    return format(Decimal(repr(value)), "f")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any  # a JSON document
 
@@ -10,16 +11,20 @@ import numpy as np
 
 from gpuyield.measure.engines import length_histograms
 from gpuyield.measure.representative import (
-    Distance,
     Lengths,
     Profile,
+    Sent,
     dispersion_of,
+    distance,
     drawn_lengths,
     lengths_of,
     lengths_of_buckets,
     peak_rps_of,
+    profile_of_sent,
 )
 from gpuyield.measure.traces import Trace
+from gpuyield.model.document import decimal_text
+from gpuyield.model.evidence import Gap
 from gpuyield.model.measure import NANOS, SECOND_NS
 
 DRAWN = 256
@@ -69,19 +74,81 @@ def drawn_pairs(profile: Profile, *, seed: int) -> tuple[NANOS, NANOS]:
     return drawn(profile.prompt), drawn(profile.output)
 
 
-def representative_document(sent: Profile, recorded: Recorded, found: Distance) -> Mapping[str, Any]:
-    """How far what was sent is from what was recorded, for a measurement."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Likeness:
+    """The load that was sent and the one that was recorded, where both are known, and what is not known of them."""
+
+    sent: Profile | None
+    recorded: Recorded | None
+    gaps: tuple[Gap, ...]
+
+    @property
+    def document(self) -> Mapping[str, Any] | None:
+        """How far they are apart."""
+        if self.sent is None or self.recorded is None:
+            return None
+        found = distance(self.sent, self.recorded.profile)
+        return {
+            "source": self.recorded.source,
+            "requests": self.recorded.requests,
+            "prompt_distance": found.prompt,
+            "output_distance": found.output,
+            "burst_ratio": found.burst_ratio,
+            "rate_ratio": found.rate_ratio,
+            "sent": _shown(self.sent),
+            "recorded": _shown(self.recorded.profile),
+            "far": list(found.far),
+        }
+
+    @property
+    def inputs(self) -> Mapping[str, Any] | None:
+        """The two loads as canonical inputs: integers and decimal strings, null for an edge without an end."""
+        if self.sent is None or self.recorded is None:
+            return None
+        return {"sent": _profile_inputs(self.sent), "recorded": _profile_inputs(self.recorded.profile)}
+
+
+def likeness_of(recorded: Recorded | None, sent: Sequence[Sent], *, rate_rps: float | None) -> Likeness:
+    """What was sent, held against what was recorded."""
+    if recorded is None:
+        reason = "the load was not compared with what the service really gets: name that with --profile"
+        return Likeness(sent=None, recorded=None, gaps=(Gap(reason=reason, where="representative"),))
+    if not sent:
+        gap = Gap(reason="no steady probe tells what was sent", where="representative")
+        return Likeness(sent=None, recorded=recorded, gaps=(gap,))
+    ours = profile_of_sent(sent, rate_rps=rate_rps)
+    found = distance(ours, recorded.profile)
+    told = {"prompt lengths": found.prompt, "output lengths": found.output, "bursts": found.burst_ratio}
+    unknown = [name for name, value in told.items() if value is None]
+    gaps = (
+        (Gap(reason=f"{', '.join(unknown)} of the service or of the load are not known", where="representative"),)
+        if unknown
+        else ()
+    )
+    return Likeness(sent=ours, recorded=recorded, gaps=gaps)
+
+
+def _profile_inputs(profile: Profile) -> Mapping[str, Any]:
     return {
-        "source": recorded.source,
-        "requests": recorded.requests,
-        "prompt_distance": found.prompt,
-        "output_distance": found.output,
-        "burst_ratio": found.burst_ratio,
-        "rate_ratio": found.rate_ratio,
-        "sent": _shown(sent),
-        "recorded": _shown(recorded.profile),
-        "far": list(found.far),
+        "peak_rps": _decimal(profile.peak_rps),
+        "dispersion": _decimal(profile.dispersion),
+        "prompt_tokens": _lengths_inputs(profile.prompt),
+        "output_tokens": _lengths_inputs(profile.output),
     }
+
+
+def _lengths_inputs(lengths: Lengths | None) -> Mapping[str, Any] | None:
+    if lengths is None:
+        return None
+    return {
+        "exact": lengths.exact,
+        "at_most": [_decimal(one) if math.isfinite(one) else None for one in lengths.at_most],
+        "share": [_decimal(one) for one in lengths.share],
+    }
+
+
+def _decimal(value: float | None) -> str | None:
+    return None if value is None else decimal_text(value)
 
 
 def _shown(profile: Profile) -> Mapping[str, Any]:

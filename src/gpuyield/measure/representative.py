@@ -53,6 +53,27 @@ class Profile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Sent:
+    """What a steady probe sent: when, and the tokens of each request and its answer, -1 where nobody counted."""
+
+    scheduled_ns: NANOS
+    input_tokens: NANOS
+    output_tokens: NANOS
+
+
+def profile_of_sent(sent: Sequence[Sent], *, rate_rps: float | None) -> Profile:
+    """All probes together; bursts are the mean of theirs, weighted by how many requests they were."""
+    found = [(len(one.scheduled_ns), spread) for one in sent if (spread := dispersion_of(one.scheduled_ns)) is not None]
+    weight = sum(count for count, _ in found)
+    return Profile(
+        peak_rps=rate_rps,
+        prompt=lengths_of(np.concatenate([one.input_tokens for one in sent])),
+        output=lengths_of(np.concatenate([one.output_tokens for one in sent])),
+        dispersion=sum(count * spread for count, spread in found) / weight if found else None,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Distance:
     """Between two profiles; None where either does not know. `far` names what is too far apart, as sentences."""
 

@@ -18,7 +18,17 @@ from numpy.typing import NDArray
 from gpuyield.errors import Mistake
 from gpuyield.measure.sender.health import Vitals, judge, together
 from gpuyield.measure.served import Served
-from gpuyield.model.measure import NANOS, SECOND_NS, Arrivals, Phase, ProbePlan, Records, Run, SenderHealth
+from gpuyield.model.measure import (
+    NANOS,
+    RECORD_NUMBERS,
+    SECOND_NS,
+    Arrivals,
+    Phase,
+    ProbePlan,
+    Records,
+    Run,
+    SenderHealth,
+)
 
 _Number = TypeVar("_Number", bound=np.generic)
 MOST_SHARDS = 1_000
@@ -135,7 +145,7 @@ def mistakes_of(round_: Round, arrivals: Arrivals, shards: Sequence[Shard], *, w
 def run_of(round_: Round, arrivals: Arrivals, shards: Sequence[Shard], *, lag_limit_s: float) -> Run:
     """What one sender would have handed back; the shards must be whole."""
     ordered = sorted(shards, key=lambda one: one.report.index)
-    names = ("sent_ns", "first_ns", "last_ns", "end_ns", "output_tokens", "reads", "gap_max_ns")
+    names = RECORD_NUMBERS[1:]
     columns = {name: _joined([getattr(one.records, name) for one in ordered]) for name in names}
     checks = list(ordered[0].records.grades)
     records = Records(

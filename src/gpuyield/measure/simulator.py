@@ -113,6 +113,7 @@ def serve(engine: Engine, requests: RequestSet, arrivals: Arrivals, *, seed: int
         last_ns=end,
         end_ns=end,
         output_tokens=np.where(done, output, -1),
+        input_tokens=np.where(done, prompt, -1),
         reads=np.where(done, output, 0),
         gap_max_ns=gap,
         status=status,

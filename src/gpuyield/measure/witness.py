@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -157,8 +158,16 @@ def _other_ttft(seen: SeenLatency, records: Records, span: _Span) -> list[str]:
 
 
 def _gpu(readings: Sequence[GpuReading], span: _Span) -> GpuWitness | None:
-    """Of readings that say something new: one repeated by the exporter may be of before."""
-    fresh = [after for before, after in pairwise(readings) if after.mark != before.mark and after.busy]
+    """Of readings that say something new: one repeated by its exporter may be of before."""
+    by_exporter: dict[str, list[GpuReading]] = defaultdict(list)
+    for one in readings:
+        by_exporter[one.exporter].append(one)
+    fresh = [
+        after
+        for of in by_exporter.values()
+        for before, after in pairwise(of)
+        if after.mark != before.mark and after.busy
+    ]
     inside = [one for one in fresh if span.has(one.at_ns)]
     if not inside:
         return None

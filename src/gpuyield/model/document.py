@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import Any  # JSON has no narrower type than this.
 
 from gpuyield.errors import InternalError
@@ -40,6 +41,11 @@ def gaps_document(gaps: Sequence[Gap]) -> list[dict[str, Any]]:
         }
         for gap in gaps
     ]
+
+
+def decimal_text(value: float) -> str:
+    """The shortest decimal that is this number, as canonical inputs hold it."""
+    return format(Decimal(repr(value)), "f")
 
 
 def canonical_bytes(inputs: Mapping[str, Any]) -> bytes:

@@ -98,9 +98,9 @@ class Records:
     """What became of each arrival, row by row in the order of `Arrivals`.
 
     `first_ns` and `last_ns` are the reads that carried the first and the last content (reasoning counts; an empty or
-    role-only chunk does not), `end_ns` is the end of the response. `output_tokens` is -1 where unknown. `reads` counts
-    the reads that carried content, `gap_max_ns` is the longest time between two of them (-1 with fewer than two).
-    `grades` has a column of `Grade` for each check.
+    role-only chunk does not), `end_ns` is the end of the response. Tokens are as the server counts them, -1 where it
+    does not. `reads` counts the reads that carried content, `gap_max_ns` is the longest time between two of them (-1
+    with fewer than two). `grades` has a column of `Grade` for each check.
     """
 
     scheduled_ns: NANOS
@@ -109,6 +109,7 @@ class Records:
     last_ns: NANOS
     end_ns: NANOS
     output_tokens: NANOS
+    input_tokens: NANOS
     reads: NANOS
     gap_max_ns: NANOS
     status: CODES
@@ -116,6 +117,13 @@ class Records:
 
     def __len__(self) -> int:
         return len(self.scheduled_ns)
+
+
+RECORD_NUMBERS = (
+    *("scheduled_ns", "sent_ns", "first_ns", "last_ns", "end_ns"),
+    *("output_tokens", "input_tokens", "reads", "gap_max_ns"),
+)
+"""The columns of `Records` that are whole numbers, in the order of its fields."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -48,13 +48,15 @@ class ServerReading:
 class GpuReading:
     """How busy each card was, as a ratio, at one instant of the probe's clock.
 
-    `mark` changes when the exporter says anything new: between two of its own readings it repeats itself.
+    `mark` changes when the exporter says anything new: between two of its own readings it repeats itself. `exporter`
+    tells one from another where there are several.
     """
 
     at_ns: int
     metric: str
     busy: Mapping[str, float]
     mark: str
+    exporter: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from decimal import Decimal
 from pathlib import Path
 
 from gpuyield.declare.values import parse_latency_us
-from gpuyield.demo.answers import Fault
+from gpuyield.demo.asked import Fault
 from gpuyield.demo.engine import EngineSettings
 from gpuyield.demo.language_model import DoubleSettings
 from gpuyield.demo.server import Double
@@ -23,6 +23,7 @@ from gpuyield.report.answer import Answer, Next
 from gpuyield.steps.documents import write
 
 _SHARE = re.compile(r"(?P<name>[a-z0-9_]+) (?P<percent>\d{1,3}(?:\.\d{1,3})?)%")
+_POD = re.compile(r"[a-z0-9][a-z0-9-]{0,62}/[a-z0-9][a-z0-9.-]{0,252}")
 
 
 def serve_double(
@@ -36,6 +37,7 @@ def serve_double(
     spread: str,
     faults: Sequence[str],
     model: str,
+    pod: str,
     seed: int,
     log: Path | None,
     ready: Callable[[str], None],
@@ -52,6 +54,7 @@ def serve_double(
             seed=seed,
         ),
         model=model,
+        pod=_pod(pod),
         faults=parse_faults(faults),
     )
     double = Double(settings)
@@ -119,6 +122,12 @@ async def _run(double: Double, port: int, ready: Callable[[str], None]) -> None:
 def _seconds(text: str | None, option: str) -> float:
     """A time that an option gives; none where it is not given."""
     return 0.0 if text is None else parse_latency_us(text, label=option) / 1e6
+
+
+def _pod(text: str) -> str:
+    if text and _POD.fullmatch(text) is None:
+        raise DeclarationError(f'"{text[:60]}" is no pod.', where="--pod", fix="Write NAMESPACE/NAME.")
+    return text
 
 
 def _between(value: int, least: int, most: int, option: str) -> int:

@@ -20,11 +20,12 @@ from gpuyield.report.screens.measure import Announcement, announced_answer, anno
 from gpuyield.steps.measure_answer import answer_of
 from gpuyield.steps.measure_asked import Asked, read_question, with_recorded
 from gpuyield.steps.measure_document import Found
+from gpuyield.steps.measure_gpus import GpuWatch, gpus_of
 from gpuyield.steps.measure_kept import Kept
 from gpuyield.steps.measure_load import SERVER
 from gpuyield.steps.measure_options import check_gate
 from gpuyield.steps.measure_orders import orders_of, settings_of
-from gpuyield.steps.measure_profile import Noting, SentLoad, recorded_of
+from gpuyield.steps.measure_profile import recorded_of
 from gpuyield.steps.measure_question import Question, same_question
 from gpuyield.steps.measure_service import first_answer, looker
 from gpuyield.steps.measure_watch import watched
@@ -49,14 +50,16 @@ def measure(
         ends += ["--out", shlex.quote(str(out))] if out is not None else []
         command = " ".join(["gpuyield measure", same_question(question), *ends, "--apply"])
         return announced_answer(announce(asked, e2e_s=1.0), command=command)
-    found = find(asked, folder=ledger_root / "measure", say=say, tell=tell)
+    namespace = None if asked.service is None else asked.service.selector.namespace
+    gpus = gpus_of(asked.gpus, namespace, declared, file.parent)
+    found = find(asked, folder=ledger_root / "measure", gpus=gpus, say=say, tell=tell)
     answer = answer_of(found, gate=gate, ledger_root=ledger_root, out=out)
     # Of whatever end: invalid probes that were kept would end the next search before it begins.
     found.kept.forget()
     return answer
 
 
-def find(asked: Asked, *, folder: Path, say: Say, tell: Say) -> Found:
+def find(asked: Asked, *, folder: Path, say: Say, tell: Say, gpus: GpuWatch | None = None) -> Found:
     """Send the load, until the search is decided.
 
     Raises:
@@ -102,11 +105,10 @@ def find(asked: Asked, *, folder: Path, say: Say, tell: Say) -> Found:
         tell=lambda flight: tell(_progress(flight, attained.shares(flight.plan.number, flight.told))),
     )
     settings = settings_of(asked)
-    sent = SentLoad()
     try:
         with LiveBench(orders) as bench:
             measurement = search(
-                kept.recording(Noting(watched(bench, asked), bench, sent)),
+                kept.recording(watched(bench, asked, gpus)),
                 asked.schedule.arrivals,
                 settings,
                 kept=before,
@@ -121,7 +123,6 @@ def find(asked: Asked, *, folder: Path, say: Say, tell: Say) -> Found:
         measurement=measurement,
         kept=kept,
         started_at_ms=started_at_ms,
-        sent=sent,
     )
 
 

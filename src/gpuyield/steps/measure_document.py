@@ -12,6 +12,7 @@ import msgspec
 from gpuyield.errors import DeclarationError, SourceError
 from gpuyield.ledger import Ledger
 from gpuyield.measure.document import RawSource, Subject, measure_document, measure_inputs
+from gpuyield.measure.recorded import likeness_of
 from gpuyield.measure.search import Settings
 from gpuyield.measure.served import Served
 from gpuyield.model.evidence import Gap
@@ -20,7 +21,6 @@ from gpuyield.steps.capacity import capacity_of, record_capacity
 from gpuyield.steps.documents import keep
 from gpuyield.steps.measure_asked import Asked
 from gpuyield.steps.measure_kept import Kept
-from gpuyield.steps.measure_profile import SentLoad, compared
 from gpuyield.units import DAY_MS
 
 VALID_DAYS = 90
@@ -28,7 +28,7 @@ VALID_DAYS = 90
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What a search brought, with what was held fixed; `kept` holds its raw records, `sent` what this run sent."""
+    """What a search brought, with what was held fixed; `kept` holds its raw records."""
 
     asked: Asked
     served: Served
@@ -36,7 +36,6 @@ class Found:
     measurement: Measurement
     kept: Kept
     started_at_ms: int
-    sent: SentLoad | None = None
 
 
 def document_of(found: Found, *, ledger_root: Path, out: Path | None) -> tuple[dict[str, Any], tuple[str, ...]]:
@@ -44,7 +43,6 @@ def document_of(found: Found, *, ledger_root: Path, out: Path | None) -> tuple[d
     subject = _subject(found, _records_path(ledger_root, out, found))
     inputs = measure_inputs(subject, found.settings, found.measurement)
     document = measure_document(subject, found.settings, found.measurement)
-    document["load"] = load_document(found.asked)
     if found.asked.judge is not None:
         document["judge"] = found.asked.judge.document()
     notes = keep("measure", document, inputs, ledger_root=ledger_root, out=out)
@@ -79,7 +77,7 @@ def _records_path(ledger_root: Path, out: Path | None, found: Found) -> Path:
 def _subject(found: Found, records: Path) -> Subject:
     asked, served = found.asked, found.served
     rate_rps = found.measurement.certified_rps or found.measurement.estimate_rps
-    representative, unlike = compared(asked.recorded, found.sent, rate_rps=rate_rps)
+    likeness = likeness_of(asked.recorded, found.kept.sent() if asked.recorded else (), rate_rps=rate_rps)
     rows = found.kept.records(records)
     sources = [RawSource(path=str(records), sha256=_sha256(records), rows=rows)] if rows else []
     if asked.requests_file is not None and asked.requests_sha256 is not None:
@@ -99,8 +97,9 @@ def _subject(found: Found, records: Path) -> Subject:
         replicas=asked.replicas,
         gpus_per_replica=asked.gpus_per_replica,
         sources=tuple(sources),
-        representative=representative,
-        gaps=(*_gaps(asked, served), *unlike),
+        likeness=likeness,
+        load=load_document(asked),
+        gaps=(*_gaps(asked, served), *likeness.gaps),
     )
 
 

@@ -14,11 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuyield.errors import SourceError
-from gpuyield.ledger.parquet import join_parquet, write_columns
+from gpuyield.ledger.parquet import join_parquet, read_columns, write_columns
 from gpuyield.ledger.whole import write_whole
 from gpuyield.measure.kept import probe_line, probes_of
+from gpuyield.measure.representative import Sent
 from gpuyield.measure.served import Served, difference
-from gpuyield.model.measure import Arrivals, Bench, Probe, ProbePlan, Records, Run
+from gpuyield.model.measure import RECORD_NUMBERS, Arrivals, Bench, Phase, Probe, ProbePlan, Records, Run
 from gpuyield.steps.measure_asked import Asked
 
 
@@ -57,12 +58,33 @@ class Kept:
     def record(self, plan: ProbePlan, arrivals: Arrivals, records: Records) -> None:
         """Keep the raw records of a probe."""
         self._folder.mkdir(parents=True, exist_ok=True)
-        write_columns(self._folder / f"records-{plan.number:04}.parquet", record_columns(plan, arrivals, records))
+        write_columns(self._records(plan.number), record_columns(plan, arrivals, records))
 
     def records(self, target: Path) -> int:
         """Write the raw records of all probes to one Parquet file; how many rows."""
         paths = sorted(self._folder.glob("records-*.parquet"))
         return join_parquet(paths, target) if paths else 0
+
+    def sent(self) -> Sequence[Sent]:
+        """What each probe sent that was no burst: a burst has no steady state.
+
+        Raises:
+            DeclarationError: What was kept of a probe cannot be read.
+        """
+        steady = [one.plan.number for one in self.probes() if one.plan.phase is not Phase.CEILING]
+        found = [read_columns(self._records(number)) for number in steady]
+        return [
+            Sent(
+                scheduled_ns=one["scheduled_ns"].astype(np.int64),
+                input_tokens=one["input_tokens"].astype(np.int64),
+                output_tokens=one["output_tokens"].astype(np.int64),
+            )
+            for one in found
+            if len(one["scheduled_ns"])
+        ]
+
+    def _records(self, number: int) -> Path:
+        return self._folder / f"records-{number:04}.parquet"
 
     def same_service(self, served: Served) -> str:
         """What changed of the service since the first probe that was kept, in a sentence; empty when nothing did.
@@ -102,11 +124,10 @@ class _Recording:
 
 def record_columns(plan: ProbePlan, arrivals: Arrivals, records: Records) -> Mapping[str, NDArray[Any]]:
     """Raw records as the columns of a file."""
-    names = ("scheduled_ns", "sent_ns", "first_ns", "last_ns", "end_ns", "output_tokens", "reads", "gap_max_ns")
     return {
         "probe": np.full(len(records), plan.number, dtype=np.int64),
         "request": arrivals.request,
-        **{name: getattr(records, name) for name in names},
+        **{name: getattr(records, name) for name in RECORD_NUMBERS},
         "status": records.status,
         **{f"grade_{name}": grades for name, grades in records.grades.items()},
     }

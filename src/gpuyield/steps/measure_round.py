@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any  # decoded columns
 
 import msgspec
 import numpy as np
 
 from gpuyield.errors import DeclarationError, Mistake, SourceError
-from gpuyield.ledger.parquet import read_parquet, write_columns
+from gpuyield.ledger.parquet import read_columns, write_columns
 from gpuyield.ledger.whole import write_whole
 from gpuyield.measure.shards import Report, Round, Shard, arrivals_sha256
 from gpuyield.model.declaration import Service
 from gpuyield.model.document import schema_name
-from gpuyield.model.measure import Arrivals, ProbePlan, Records
+from gpuyield.model.measure import RECORD_NUMBERS, Arrivals, ProbePlan, Records
 from gpuyield.steps.measure_asked import Asked
 from gpuyield.steps.measure_kept import question_key, record_columns
 from gpuyield.steps.measure_question import Question
@@ -25,7 +24,6 @@ from gpuyield.steps.measure_question import Question
 ROUND_FILE = "round.json"
 _OUT = "Leave it out, or send from one machine."
 _INSTEAD = {"headers_file": "Name a Secret with a bearer token: --token-secret."}
-_TIMES = ("scheduled_ns", "sent_ns", "first_ns", "last_ns", "end_ns", "output_tokens", "reads", "gap_max_ns")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,12 +178,12 @@ def _read_shard(path: Path) -> Shard:
     for one in (rows, lags):
         if report.files.get(one.name) != _sha256(one):
             raise ValueError(f"{one.name} is another file than its report says")
-    columns, told = _columns(rows), _columns(lags)
+    columns, told = read_columns(rows), read_columns(lags)
     is_loop = told["is_loop"].astype(bool)
     return Shard(
         report=report,
         records=Records(
-            **{name: columns[name].astype(np.int64) for name in _TIMES},
+            **{name: columns[name].astype(np.int64) for name in RECORD_NUMBERS},
             status=columns["status"].astype(np.int8),
             grades={
                 name.removeprefix("grade_"): column.astype(np.int8)
@@ -196,12 +194,6 @@ def _read_shard(path: Path) -> Shard:
         lags_ns=told["lag_ns"][~is_loop].astype(np.int64),
         loop_lags_ns=told["lag_ns"][is_loop].astype(np.int64),
     )
-
-
-def _columns(path: Path) -> Mapping[str, np.ndarray[tuple[int, ...], np.dtype[Any]]]:
-    table = read_parquet(path)
-    values = zip(*table.rows, strict=True) if table.rows else [()] * len(table.columns)
-    return {name: np.array(column) for name, column in zip(table.columns, values, strict=True)}
 
 
 def _sha256(path: Path) -> str:

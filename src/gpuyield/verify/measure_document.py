@@ -1,7 +1,8 @@
 """Check a measure document: its bounds, statuses and rates are worked out again from integer counts per batch.
 
 What is vouched for: counts, attainment with its bounds, backlog, the status of each probe, what is certified and
-refuted at which confidence. Not for: the raw records behind the counts, quantiles, the estimate.
+refuted at which confidence, how far the load is from the recorded one. Not for: the raw records behind the counts,
+quantiles, the estimate.
 """
 
 from __future__ import annotations
@@ -12,14 +13,14 @@ from fractions import Fraction
 from typing import Any  # JSON has no narrower type than this.
 
 from .batches import Bounds, Counts, attainment_bounds, backlog_grows, backlog_slope, is_behind
+from .likeness import check_likeness
 from .report import Findings, NotRechecked, Refused
-from .values import choice, decimal, field, items, number, record, text, whole
+from .values import check_near, choice, decimal, field, items, record, text, whole
 
 MEASURE_INPUTS = "gpuyield/measure-inputs/v1alpha1"
 PHASES = ("ceiling", "search", "confirm", "refute")
 LEVELS = ("quick", "standard", "strict")
 MOST_PROBES, MOST_BATCHES, MOST_REQUESTS = 1_000, 10_000, 10**8
-TOLERANCE = 1e-6
 MOST_INVALID = 3
 _SECOND_NS = 10**9
 
@@ -86,6 +87,11 @@ class _Judge:
             config = record(field(self.document, "config", "the document"), "config")
             if config.get("digest") != self.inputs.get("config_digest"):
                 raise Refused("It is not that of the inputs.")
+        with self.findings.claim("load"):
+            if self.document.get("load") != self.inputs.get("load"):
+                raise Refused("It is not that of the inputs.")
+        with self.findings.claim("representative"):
+            check_likeness(self.document, self.inputs.get("profiles"))
         stated = items(field(self.document, "probes", "the document"), "probes")
         if len(stated) != len(self.probes):
             self.findings.refuse("probes", "There are more or fewer than in the inputs.")
@@ -99,7 +105,7 @@ class _Judge:
         with self.findings.claim("result.refuted_rps"):
             self._check_rate(result, "refuted_rps", self._refuted())
         with self.findings.claim("result.confidence"):
-            _near(result, "confidence", float(1 - self.alpha), "result")
+            check_near(result, "confidence", float(1 - self.alpha), "result")
         with self.findings.claim("result.certified_rps_per_gpu"):
             self._check_per_gpu(result)
         self.findings.skip("result.estimate_rps, result.limited_by, result.stopped_because", "What a belief says.")
@@ -191,17 +197,17 @@ class _Judge:
             right = known[one["name"]]
             if one.get("metric") != right.get("metric") or one.get("check") != right.get("check"):
                 raise Refused(f'"{str(one["name"])[:60]}" looks at something else than in the inputs.')
-            _near(one, "share", float(decimal(right["share"], "share")), "an objective")
+            check_near(one, "share", float(decimal(right["share"], "share")), "an objective")
             limit = right.get("at_most_us")
             if limit is not None:
-                _near(one, "at_most_s", whole(limit, "at_most_us", low=0) / 1e6, "an objective")
+                check_near(one, "at_most_s", whole(limit, "at_most_us", low=0) / 1e6, "an objective")
             elif one.get("at_most_s") is not None:
                 raise Refused("A limit is stated that the inputs do not have.")
 
     def _check_probe(self, stated: dict[str, Any], probe: Probe) -> None:
         if stated.get("phase") != probe.phase or stated.get("seed") != probe.stated.get("seed"):
             raise Refused("Phase or seed is not that of the inputs.")
-        _near(stated, "rate_rps", float(probe.rate), "a probe")
+        check_near(stated, "rate_rps", float(probe.rate), "a probe")
         for name in ("requests", "completed", "failed"):
             right = whole(field(probe.stated, name, "a probe"), name, low=0, high=MOST_REQUESTS)
             if field(stated, name, "a probe") != right:
@@ -216,7 +222,7 @@ class _Judge:
         batch_s = whole(field(probe.stated, "batch_ns", "a probe"), "batch_ns", low=1, high=10**18) / _SECOND_NS
         if backlog.get("grows") is not probe.grows:
             raise Refused("backlog.grows is not what the counts say.")
-        _near(backlog, "slope", backlog_slope(probe.in_flight) / batch_s, "backlog")
+        check_near(backlog, "slope", backlog_slope(probe.in_flight) / batch_s, "backlog")
         attained = record(field(stated, "attainment", "a probe"), "attainment")
         if probe.phase != "ceiling" and set(attained) != set(probe.bounds):
             raise Refused("attainment is not of the objectives.")
@@ -250,7 +256,7 @@ class _Judge:
         elif stated is None:
             raise Refused(f"It is null, and a probe shows {float(right):g}.")
         else:
-            _near(result, name, float(right), "result")
+            check_near(result, name, float(right), "result")
 
     def _check_per_gpu(self, result: dict[str, Any]) -> None:
         replicas, each = self.inputs.get("replicas"), self.inputs.get("gpus_per_replica")
@@ -262,7 +268,7 @@ class _Judge:
                 raise Refused("It is not null, and cannot be known.")
             return
         gpus = whole(replicas, "replicas", low=1, high=10**6) * whole(each, "gpus_per_replica", low=1, high=10**6)
-        _near(result, "certified_rps_per_gpu", float(certified / gpus), "result")
+        check_near(result, "certified_rps_per_gpu", float(certified / gpus), "result")
 
 
 def _check_attainment(stated: dict[str, Any], counts: Counts, bounds: Bounds) -> None:
@@ -274,10 +280,10 @@ def _check_attainment(stated: dict[str, Any], counts: Counts, bounds: Bounds) ->
     for name, value in right.items():
         if field(stated, name, "attainment") != value or type(stated[name]) is not int:
             raise Refused(f"{name} is not {value}.")
-    _near(stated, "lo", 1 - bounds.hi, "attainment")
-    _near(stated, "hi", 1 - bounds.lo, "attainment")
-    _near(stated, "n_eff", bounds.n_eff, "attainment")
-    _near(stated, "inflation", bounds.inflation, "attainment")
+    check_near(stated, "lo", 1 - bounds.hi, "attainment")
+    check_near(stated, "hi", 1 - bounds.lo, "attainment")
+    check_near(stated, "n_eff", bounds.n_eff, "attainment")
+    check_near(stated, "inflation", bounds.inflation, "attainment")
 
 
 def _counts(value: Any, where: str) -> Counts:
@@ -316,9 +322,3 @@ def _rate(value: Any, where: str) -> Fraction:
     if not 0 < found <= 10**9:
         raise Refused(f"{where} is no rate.")
     return found
-
-
-def _near(holder: dict[str, Any], name: str, right: float, where: str) -> None:
-    stated = float(number(field(holder, name, where), name))
-    if abs(stated - right) > TOLERANCE * max(1.0, abs(right)):
-        raise Refused(f"{name} is not {right:.9g}.")

@@ -16,6 +16,7 @@ from typing import Any  # JSON has no narrower type than this.
 from .report import Refused
 
 LARGEST = 10**15
+_ROUNDING = 1e-6
 _DECIMAL = re.compile(r"-?\d{1,40}(\.\d{1,40})?([eE][+-]?\d{1,2})?", re.ASCII)
 _INSTANT = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?Z", re.ASCII)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -166,3 +167,13 @@ def _short(value: float) -> str:
     if isinstance(value, int) and value.bit_length() > 100:
         return f"about 2^{value.bit_length()}"
     return str(value)
+
+
+def check_near(holder: dict[str, Any], name: str, right: float | None, where: str) -> None:
+    """Refuse a number of a document that is not this one but for rounding; None: it must be null."""
+    stated = field(holder, name, where)
+    if right is None:
+        if stated is not None:
+            raise Refused(f"{name} is not null, and cannot be known.")
+    elif stated is None or abs(float(number(stated, name)) - right) > _ROUNDING * max(1.0, abs(right)):
+        raise Refused(f"{name} is not {right:.9g}.")

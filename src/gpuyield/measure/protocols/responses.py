@@ -78,9 +78,12 @@ def _read_stream(body: Body, reading: Reading, *, keep_text: bool) -> Reading:
         elif event.type in _FAILURES:
             failed = True
         elif event.type in _FINISHES:
+            # It holds the whole response and nothing follows it: what `[DONE]` is to the other streams.
             finished = True
+            stream.done_at = end - 1
             if event.response is not None:
                 _take_whole(reading, event.response)
+            break
     take_times(reading, body, content_ends)
     reading.text = "".join(texts)
     return conclude(reading, body, stream, finished=finished, failed=failed)

@@ -25,7 +25,7 @@ _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 @dataclass(slots=True)
 class Stream(Generic[_Event]):
-    """The events of a stream. `done_at` is the offset where `[DONE]` was complete, -1 without one.
+    """The events of a stream. `done_at` is the offset where `[DONE]`, or its like, was complete, -1 without one.
 
     `wrong`: an event is not of the protocol; those before it are here. `error`: one is named so.
     """

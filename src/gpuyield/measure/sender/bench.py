@@ -21,7 +21,7 @@ from gpuyield.measure.sender.messages import COLUMNS, Progress, Rows
 from gpuyield.measure.sender.target import Target
 from gpuyield.measure.sender.workers import Workers
 from gpuyield.measure.served import Served, difference
-from gpuyield.model.measure import CODES, NANOS, SECOND_NS, Arrivals, Phase, ProbePlan, Records, ResponseStatus, Run
+from gpuyield.model.measure import CODES, SECOND_NS, Arrivals, Phase, ProbePlan, Records, ResponseStatus, Run
 
 _LONGEST_LAG_S = 0.05
 _SPARE = 1.5
@@ -85,8 +85,6 @@ class LiveBench:
         self._first: Served | None = None
         self.problems: dict[str, int] = {}
         """What was wrong with answers of the last run, without their content, and how often."""
-        self.input_tokens: NANOS = np.zeros(0, dtype=np.int64)
-        """Prompt tokens by the server's count, of the last run; -1 where unknown."""
         self.connections = 0
         """Connections opened during the last run, because none was idle."""
         self.vitals: Vitals | None = None
@@ -169,7 +167,6 @@ class LiveBench:
             texts.update((place + row * number, text) for row, text in part.texts.items())
             for problem, times in part.problems.items():
                 self.problems[problem] = self.problems.get(problem, 0) + times
-        self.input_tokens = columns["input_tokens"]
         self.connections = sum(part.opened for part in rows if part is not None)
         ended = columns["end_ns"] >= 0
         if ended.any():
@@ -181,6 +178,7 @@ class LiveBench:
             last_ns=columns["last_ns"],
             end_ns=columns["end_ns"],
             output_tokens=columns["output_tokens"],
+            input_tokens=columns["input_tokens"],
             reads=columns["reads"],
             gap_max_ns=columns["gap_max_ns"],
             status=status,
