@@ -35,7 +35,8 @@ def question(server: RunningDouble, folder: Path) -> Question:
 def options(asked: Question) -> list[str]:
     """The same question as options."""
     named = {"--url": asked.url, "--model": asked.model, "--objective": asked.objectives[0]}
-    named |= {"--max-rate": asked.max_rate, "--level": asked.level, "--requests": str(asked.requests)}
+    named |= {"--max-rate": asked.max_rate, "--level": asked.level}
+    named |= {"--requests": str(asked.requests)} if asked.requests is not None else {}
     return [str(word) for pair in named.items() for word in pair]
 
 
@@ -45,7 +46,8 @@ def of_kind(objects: Sequence[dict[str, Any]], kind: str) -> dict[str, Any]:
     return found
 
 
-SHARD = ("measure", "--shard", "round.json", "--records", "records", "--requests", "requests.jsonl", "--apply")
+POD = ("measure", "--shard", "round.json", "--records", "records", "--apply")
+SHARD = (*POD[:-1], "--requests", "requests.jsonl", POD[-1])
 
 
 def process(folder: Path, index: int, arguments: Sequence[str] = SHARD) -> subprocess.Popen[str]:

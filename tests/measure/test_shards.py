@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import time
 from collections.abc import Iterator
@@ -16,12 +17,13 @@ from doubles.model_server import RunningDouble, running_double
 from gpuyield.demo.engine import EngineSettings
 from gpuyield.ledger.parquet import read_parquet
 from gpuyield.model.declaration import Declaration
-from gpuyield.model.measure import Phase, ProbePlan
+from gpuyield.model.measure import Phase, ProbePlan, ResponseStatus
 from gpuyield.steps.measure_asked import Asked, read_question
 from gpuyield.steps.measure_question import Question
 from gpuyield.steps.measure_round import RoundFile, arrivals_of, new_round, read_round, round_bytes
 from gpuyield.steps.setting import wall_clock_ms
-from measure.sharing import LEADS_S, SHARD, ended, of_kind, options, process, question
+from measure.sending import prompts, send
+from measure.sharing import LEADS_S, POD, SHARD, ended, of_kind, options, process, question
 
 _FAST = EngineSettings(slots=64, step_s=0.002, output_tokens=4)
 
@@ -209,14 +211,16 @@ def test_without_apply_a_shard_sends_nothing(
 @pytest.mark.parametrize(
     ("given", "what"),
     [
-        (("--profile", "ledger.jsonl"), "--profile: a profile is drawn on one machine only"),
-        (("--trace", "trace.jsonl"), "--trace: the pods do not have this file"),
+        (("--trace", "trace.jsonl"), "--trace: the pods do not have this file. kubectl create configmap NAME"),
         (
             ("--objective", "judge 0.7 for 90%", "--judge-url", "http://127.0.0.1:9/v1", "--judge-model", "m"),
             "--judge-url: a model judges on one machine only",
         ),
         (("--headers-file", "headers"), "--headers-file: the pods do not have this file. Name a Secret"),
-        (("--gpu-metrics", "http://127.0.0.1:9/metrics"), "--gpu-metrics: GPUs are watched from one machine only"),
+        (
+            ("--gpu-metrics", "http://127.0.0.1:9/metrics"),
+            "--gpu-metrics: the exporter's page is read from one machine only. Declare the service",
+        ),
         (("--token-file", "key"), "--token-secret: the pods do not have the key"),
         (("--requests", "requests.jsonl"), "--requests: the pods do not have this file"),
         (("--shards", "0"), "--shards: 0 shards"),
@@ -260,26 +264,55 @@ def test_a_gate_without_a_rate_is_said_before_records_are_merged(command: Comman
 
 @pytest.mark.live_measuring
 @pytest.mark.timeout(600)
-def test_a_whole_search_in_rounds_ends_with_a_document_that_verify_accepts(
+def test_a_search_in_rounds_replays_a_trace_held_against_what_the_server_had_counted_when_it_began(
     command: Command, server: RunningDouble, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = question(server, command.folder)
-    given = ("--in-cluster", "--image", "i", "--claim", "c", "--shards", "1", "--requests-map", "m")
-    phases = []
-    for _ in range(12):
-        made = command("measure", *options(asked), *given, "--start-in", "10s", "-o", "json")
-        phases.append(made.document["phase"])
-        (command.folder / "round.json").write_text(made.document["manifests"][1]["data"]["round.json"])
-        sent = as_shard(command, monkeypatch, 0)
-        assert sent.code == 0, sent.err
-        name = made.document["round"]
-        merged = command("measure", *options(asked), "--merge", f"records/{name}", "--out", "m.json", "-o", "json")
-        if merged.document["schema"] == "gpuyield/measure/v1alpha1":
-            break
+    trace = command.folder / "trace.jsonl"
+    rows = [{"at_s": at * 0.3 + at % 3 * 0.2, "prompt_tokens": 5, "output_tokens": 2} for at in range(400)]
+    trace.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    # What it counted before is a profile; what the rounds themselves add to its counters is none of it.
+    before = prompts(*["a b c d e f g h"] * 200, max_tokens=2)
+    assert set(send(server.url, before, spacing_s=0.002).statuses) == {ResponseStatus.OK}
+    asked = replace(question(server, command.folder), requests=None, trace=trace, profile="server")
+    words = [*options(asked), "--trace", str(trace), "--profile", "server"]
+    server.double.log.clear()
 
+    phases, merged = in_rounds(command, monkeypatch, words, "--trace-map", "m", own=("--trace", "trace.jsonl"))
+
+    found = merged.document["representative"]
+    assert merged.document["arrival"] == "trace:jsonl"
+    assert found["requests"] == 200, "as it was when the first round was made"
+    assert found["sent"]["prompt_tokens"] == {"p50": 5.0, "p95": 5.0}
+    assert found["sent"]["output_tokens"] == {"p50": 2.0, "p95": 2.0}
+    assert command("verify", "m.json").code == 0
+    assert list((command.folder / ".gpuyield" / "measure").glob("profile-*")) == [], "the search has ended"
     assert phases[:2] == ["ceiling", "ceiling"]
     assert merged.code == 4, "quick certifies nothing"
     assert len(merged.document["probes"]) == len(phases)
-    assert command("verify", "m.json").code == 0
     rows = read_parquet(command.folder / "m.records.parquet").rows
     assert len(rows) == len(server.double.log) - len(phases), "every request but the first of each shard"
+
+
+def in_rounds(
+    command: Command, monkeypatch: pytest.MonkeyPatch, words: list[str], *given: str, own: tuple[str, ...]
+) -> tuple[list[str], Ended]:
+    """The phases of a search that a single shard sends round by round, and how its last merge ended.
+
+    `own` are the files that the pod finds.
+    """
+    rounds = ("--in-cluster", "--image", "i", "--claim", "c", "--shards", "1", "--start-in", "10s", *given)
+    monkeypatch.setenv("JOB_COMPLETION_INDEX", "0")
+    phases = []
+    for _ in range(12):
+        made = command("measure", *words, *rounds, "-o", "json")
+        assert made.code == 0, made.err
+        phases.append(made.document["phase"])
+        (command.folder / "round.json").write_text(made.document["manifests"][1]["data"]["round.json"])
+        sent = command(*POD, *own)
+        assert sent.code == 0, sent.err
+        folder = f"records/{made.document['round']}"
+        merged = command("measure", *words, "--merge", folder, "--out", "m.json", "-o", "json")
+        assert merged.document["schema"] != "gpuyield/error/v1alpha1", merged.err
+        if merged.document["schema"] == "gpuyield/measure/v1alpha1":
+            break
+    return phases, merged

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from doubles.model_server import RunningDouble, running_double
 from gpuyield.collect.endpoint import endpoint
 from gpuyield.collect.http import HttpClient
+from gpuyield.collect.prometheus import Prometheus
 from gpuyield.declare.yaml_file import load_declaration
 from gpuyield.demo.engine import EngineSettings
 from gpuyield.measure.protocols.chat import Chat
@@ -19,6 +21,7 @@ from gpuyield.model.witness import Witness
 from gpuyield.steps.measure_gpus import MetricsStore, gpus_of
 from gpuyield.steps.measure_pages import WATCH_PATIENCE
 from gpuyield.steps.measure_watch import Watched
+from gpuyield.units import MINUTE_MS, Window
 from measure.sending import every, plan_for, prompts
 from required import missing
 from servers.programs import ProgramMissing
@@ -45,6 +48,7 @@ def test_a_declared_store_tells_how_busy_the_services_cards_were(generation: Gen
     with running_double(engine=engine, pod="ml/chat-0") as server:
         try:
             with scraping(generation, _config(server.port), tmp_path) as url:
+                _wait_for_scrapes(url)
                 ours, others = (_watch(server, url, namespace, tmp_path) for namespace in ("ml", "elsewhere"))
         except ProgramMissing as err:
             missing("SERVERS", str(err))
@@ -66,6 +70,18 @@ def test_a_store_that_does_not_answer_is_a_gap_and_leaves_the_probe_alone(tmp_pa
 
     assert seen.gpu is None
     assert "the metrics store did not tell of the GPUs" in seen.gaps[0].reason
+
+
+def _wait_for_scrapes(url: str) -> None:
+    """A server finds its targets some seconds after it started."""
+    store = Prometheus(HttpClient(endpoint(product="a store", url=url, declared_at="test")))
+    until_s = time.monotonic() + 30
+    while time.monotonic() < until_s:
+        now_ms = time.time_ns() // 1_000_000
+        if store.raw("DCGM_FI_DEV_GPU_UTIL", (), Window(now_ms - MINUTE_MS, now_ms)):
+            return
+        time.sleep(0.2)
+    raise AssertionError("nothing was scraped")
 
 
 def _watch(server: RunningDouble, store: str, namespace: str, folder: Path, *, requests: int = 120) -> Witness:

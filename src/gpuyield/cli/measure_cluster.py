@@ -43,6 +43,9 @@ class Cluster:
     requests_map: Annotated[str | None, Parameter(group=_GROUP)] = None
     """ConfigMap with the file of --requests as requests.jsonl."""
 
+    trace_map: Annotated[str | None, Parameter(group=_GROUP)] = None
+    """ConfigMap with the file of --trace as trace.csv, or with its own ending."""
+
     token_secret: Annotated[str | None, Parameter(group=_GROUP)] = None
     """Secret with a bearer token as token."""
 
@@ -88,13 +91,12 @@ def answer_beyond(
     from gpuyield.steps.setting import read_declaration
 
     declared = read_declaration(common.file, required=question.service is not None)
-    folder = common.ledger_root / "measure"
     if cluster.merge is not None:
         return merge(
             question,
             declared,
             cluster.merge,
-            folder=folder,
+            file=common.file,
             gate=gate,
             ledger_root=common.ledger_root,
             out=out,
@@ -107,7 +109,8 @@ def answer_beyond(
         shards=cluster.shards,
         start_in=cluster.start_in,
         requests_map=cluster.requests_map,
+        trace_map=cluster.trace_map,
         token_secret=cluster.token_secret,
         out=out,
     )
-    return next_round(question, declared, options, folder=folder, apply=apply)
+    return next_round(question, declared, options, file=common.file, ledger_root=common.ledger_root, apply=apply)

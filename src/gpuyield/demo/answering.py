@@ -126,6 +126,8 @@ class Answering:
             return
         model, row = self._model, self._row
         model.counted.finished += 1
+        model.counted.prompts.see(self._asked.prompt_tokens)
+        model.counted.outputs.see(row.tokens)
         model.counted.whole_s.see((monotonic_ns() - row.arrived_ns) / 1e9)
         if not self._served.done:
             last = max((part.token for part in self._script.parts), default=0)

@@ -16,6 +16,7 @@ from gpuyield.model.pods import CONTAINER_SECURITY, POD_SECURITY
 ROUND_PATH = "/etc/gpuyield/round.json"
 CA_PATH = "/etc/gpuyield/ca.pem"
 REQUESTS_PATH = "/requests/requests.jsonl"
+TRACE_FOLDER = "/trace"
 TOKEN_PATH = "/token/token"
 RECORDS_PATH = "/records"
 _SLACK_S = 120
@@ -30,12 +31,18 @@ class Place:
     namespace: str
     claim: str
     requests_map: str | None = None
+    trace_map: str | None = None
     token_secret: str | None = None
     cores: int = 1
 
 
-def manifests(round_: Round, place: Place, data: Mapping[str, str], *, lead_s: int) -> list[dict[str, Any]]:
-    """ServiceAccount, ConfigMap with `data`, Job, and a pod from which the records are copied."""
+def manifests(
+    round_: Round, place: Place, data: Mapping[str, str], *, lead_s: int, trace: str | None = None
+) -> list[dict[str, Any]]:
+    """ServiceAccount, ConfigMap with `data`, Job, and a pod from which the records are copied.
+
+    `trace` is the file of the trace in its ConfigMap.
+    """
     name = round_.name
     labels = {"app.kubernetes.io/name": "gpuyield-measure", "gpuyield/round": name}
 
@@ -61,7 +68,7 @@ def manifests(round_: Round, place: Place, data: Mapping[str, str], *, lead_s: i
             "backoffLimit": 0,
             "activeDeadlineSeconds": _longest_s(round_, lead_s),
             "ttlSecondsAfterFinished": _KEPT_S,
-            "template": {"metadata": {"labels": labels}, "spec": _sender(round_, place, has_ca="ca.pem" in data)},
+            "template": {"metadata": {"labels": labels}, "spec": _sender(round_, place, data, trace)},
         },
     }
     files = {
@@ -77,7 +84,7 @@ def _longest_s(round_: Round, lead_s: int) -> int:
     return lead_s + (round_.plan.sending_ns + round_.plan.drain_ns) // 10**9 + 1 + _SLACK_S
 
 
-def _sender(round_: Round, place: Place, *, has_ca: bool) -> dict[str, Any]:
+def _sender(round_: Round, place: Place, data: Mapping[str, str], trace: str | None) -> dict[str, Any]:
     args = ["measure", "--shard", ROUND_PATH, "--records", RECORDS_PATH, "--apply", "--quiet", "-o", "json"]
     volumes: list[dict[str, Any]] = [
         {"name": "round", "configMap": {"name": round_.name}},
@@ -93,11 +100,15 @@ def _sender(round_: Round, place: Place, *, has_ca: bool) -> dict[str, Any]:
         args += ["--requests", REQUESTS_PATH]
         volumes.append({"name": "requests", "configMap": {"name": place.requests_map}})
         mounts.append({"name": "requests", "mountPath": "/requests", "readOnly": True})
+    if place.trace_map is not None and trace is not None:
+        args += ["--trace", f"{TRACE_FOLDER}/{trace}"]
+        volumes.append({"name": "trace", "configMap": {"name": place.trace_map}})
+        mounts.append({"name": "trace", "mountPath": TRACE_FOLDER, "readOnly": True})
     if place.token_secret is not None:
         args += ["--token-file", TOKEN_PATH]
         volumes.append({"name": "token", "secret": {"secretName": place.token_secret, "defaultMode": 0o440}})
         mounts.append({"name": "token", "mountPath": "/token", "readOnly": True})
-    if has_ca:
+    if "ca.pem" in data:
         args += ["--ca-file", CA_PATH]
     container = _container(place, "sender", mounts, cpu=str(place.cores), memory=f"{512 * (1 + place.cores)}Mi")
     spread = {

@@ -128,6 +128,38 @@ def likeness_of(recorded: Recorded | None, sent: Sequence[Sent], *, rate_rps: fl
     return Likeness(sent=ours, recorded=recorded, gaps=gaps)
 
 
+def recorded_document(recorded: Recorded) -> Mapping[str, Any]:
+    """All that is recorded, for `recorded_of_document`: the same numbers on another machine and another day."""
+    return {
+        "source": recorded.source,
+        "requests": recorded.requests,
+        "profile": _profile_inputs(recorded.profile),
+    }
+
+
+def recorded_of_document(document: Mapping[str, Any]) -> Recorded:
+    """What `recorded_document` wrote."""
+    stated = document["profile"]
+    profile = Profile(
+        peak_rps=_number(stated["peak_rps"]),
+        dispersion=_number(stated["dispersion"]),
+        prompt=_lengths(stated["prompt_tokens"]),
+        output=_lengths(stated["output_tokens"]),
+    )
+    return Recorded(profile=profile, source=document["source"], requests=document["requests"])
+
+
+def _lengths(stated: Mapping[str, Any] | None) -> Lengths | None:
+    if stated is None:
+        return None
+    edges = tuple(math.inf if one is None else float(one) for one in stated["at_most"])
+    return Lengths(at_most=edges, share=tuple(map(float, stated["share"])), exact=stated["exact"])
+
+
+def _number(text: str | None) -> float | None:
+    return None if text is None else float(text)
+
+
 def _profile_inputs(profile: Profile) -> Mapping[str, Any]:
     return {
         "peak_rps": _decimal(profile.peak_rps),

@@ -25,7 +25,7 @@ from gpuyield.steps.measure_kept import Kept
 from gpuyield.steps.measure_load import SERVER
 from gpuyield.steps.measure_options import check_gate
 from gpuyield.steps.measure_orders import orders_of, settings_of
-from gpuyield.steps.measure_profile import recorded_of
+from gpuyield.steps.measure_profile import KeptProfile, recorded_of
 from gpuyield.steps.measure_question import Question, same_question
 from gpuyield.steps.measure_service import first_answer, looker
 from gpuyield.steps.measure_watch import watched
@@ -42,9 +42,12 @@ def measure(
     check_gate(question, gate=gate)
     declared = read_declaration(file, required=question.service is not None)
     asked = read_question(question, declared)
-    if apply or question.profile != SERVER:
-        recorded = recorded_of(question, asked, file=file, ledger_root=ledger_root)
-        asked = with_recorded(asked, question, recorded)
+    folder = ledger_root / "measure"
+    profile = KeptProfile(folder, question, asked)
+    if apply:
+        asked = with_recorded(asked, question, profile.of(question, asked, file=file, ledger_root=ledger_root))
+    elif question.profile != SERVER:
+        asked = with_recorded(asked, question, recorded_of(question, asked, file=file, ledger_root=ledger_root))
     if not apply:
         ends = ["--gate"] if gate else []
         ends += ["--out", shlex.quote(str(out))] if out is not None else []
@@ -52,10 +55,11 @@ def measure(
         return announced_answer(announce(asked, e2e_s=1.0), command=command)
     namespace = None if asked.service is None else asked.service.selector.namespace
     gpus = gpus_of(asked.gpus, namespace, declared, file.parent)
-    found = find(asked, folder=ledger_root / "measure", gpus=gpus, say=say, tell=tell)
+    found = find(asked, folder=folder, gpus=gpus, say=say, tell=tell)
     answer = answer_of(found, gate=gate, ledger_root=ledger_root, out=out)
     # Of whatever end: invalid probes that were kept would end the next search before it begins.
     found.kept.forget()
+    profile.forget()
     return answer
 
 

@@ -18,7 +18,8 @@ from gpuyield.measure.judge import judge
 from gpuyield.measure.manifests import RECORDS_PATH, Place, manifests
 from gpuyield.measure.protocols.choices import Choices
 from gpuyield.measure.search import conclude, next_probe
-from gpuyield.measure.shards import MOST_SHARDS, mistakes_of, run_of
+from gpuyield.measure.shards import MOST_SHARDS, Round, mistakes_of, run_of
+from gpuyield.measure.witness import Readings, witness_of
 from gpuyield.model.declaration import Declaration
 from gpuyield.model.document import schema_name
 from gpuyield.model.measure import ProbePlan, Stop
@@ -26,14 +27,25 @@ from gpuyield.report.answer import Answer, Next
 from gpuyield.report.screens.measure import probe_line
 from gpuyield.steps.documents import write
 from gpuyield.steps.measure_answer import answer_of
-from gpuyield.steps.measure_asked import read_question
+from gpuyield.steps.measure_asked import Asked, read_question, with_recorded
 from gpuyield.steps.measure_collected import Collected
 from gpuyield.steps.measure_document import Found
+from gpuyield.steps.measure_gpus import store_of
 from gpuyield.steps.measure_kept import Kept
 from gpuyield.steps.measure_options import check_gate
 from gpuyield.steps.measure_orders import settings_of
+from gpuyield.steps.measure_profile import KeptProfile
 from gpuyield.steps.measure_question import Question, same_question
-from gpuyield.steps.measure_round import ROUND_FILE, check_round, new_round, read_round, read_shards, round_bytes
+from gpuyield.steps.measure_round import (
+    ROUND_FILE,
+    check_round,
+    new_round,
+    read_round,
+    read_shards,
+    round_bytes,
+    trace_name,
+    with_round,
+)
 from gpuyield.steps.setting import wall_clock_ms
 from gpuyield.units import format_duration, format_instant, parse_duration
 
@@ -51,12 +63,13 @@ class ClusterOptions:
     shards: int
     start_in: str
     requests_map: str | None
+    trace_map: str | None
     token_secret: str | None
     out: Path | None
 
 
 def next_round(
-    question: Question, declared: Declaration, options: ClusterOptions, *, folder: Path, apply: bool
+    question: Question, declared: Declaration, options: ClusterOptions, *, file: Path, ledger_root: Path, apply: bool
 ) -> Answer:
     """The next probe of a search as a Job: written, and given to the cluster with `apply`.
 
@@ -70,20 +83,23 @@ def next_round(
     asked = found.value(lambda: read_question(question, declared))
     if place is None or lead_ms is None or asked is None:
         raise DeclarationError.of(found.mistakes)
+    folder = ledger_root / "measure"
+    recorded = KeptProfile(folder, question, asked).of(question, asked, file=file, ledger_root=ledger_root)
+    asked = with_recorded(asked, question, recorded)
     step = next_probe(settings_of(asked), Kept(folder, asked, None).probes())
     if isinstance(step, Stop):
         raise DeclarationError("this search is decided.", where=str(folder), fix="Merge its last round again.")
-    file = new_round(asked, question, step, shards=options.shards, start_at_ms=wall_clock_ms() + lead_ms)
-    data = {ROUND_FILE: round_bytes(file).decode()}
+    told = new_round(asked, question, step, shards=options.shards, start_at_ms=wall_clock_ms() + lead_ms)
+    data = {ROUND_FILE: round_bytes(told).decode()}
     if asked.where.ca_pem:
         data["ca.pem"] = asked.where.ca_pem
-    objects = manifests(file.round, place, data, lead_s=lead_ms // 1000)
+    objects = manifests(told.round, place, data, lead_s=lead_ms // 1000, trace=told.trace)
     text = yaml.safe_dump_all(objects, sort_keys=False, allow_unicode=True)
     if options.out is not None:
         write(options.out, text.encode())
     if apply:
         _kubectl(text, options.namespace)
-    name, round_ = file.round.name, file.round
+    name, round_ = told.round.name, told.round
     start = format_instant(round_.start_at_ms)
     load = f"{step.phase} at {step.rate_rps:g} requests a second, never more, on {asked.target.url}"
     headline = (
@@ -115,7 +131,7 @@ def merge(
     declared: Declaration,
     records: Path,
     *,
-    folder: Path,
+    file: Path,
     gate: bool,
     ledger_root: Path,
     out: Path | None,
@@ -128,10 +144,11 @@ def merge(
         SourceError: A shard is missing, doubled, torn, or not its part; nothing was kept.
     """
     check_gate(question, gate=gate)
-    asked = read_question(question, declared)
-    file = read_round(records / ROUND_FILE)
-    round_ = file.round
+    read = read_question(question, declared)
+    told = read_round(records / ROUND_FILE)
+    asked, round_ = with_round(read, question, told), told.round
     arrivals = check_round(asked, round_, where=str(records))
+    folder = ledger_root / "measure"
     kept = Kept(folder, asked, None)
     settings = settings_of(asked)
     before = kept.probes()
@@ -147,7 +164,11 @@ def merge(
         raise SourceError.of(mistakes)
     run = run_of(round_, arrivals, shards, lag_limit_s=asked.lag_limit_s)
     report = shards[0].report
-    run = replace(run, changed=run.changed or kept.same_service(report.served))
+    run = replace(
+        run,
+        changed=run.changed or kept.same_service(report.served),
+        witness=witness_of(_gpu_readings(asked, declared, file.parent, round_), round_.plan, run.records),
+    )
     probe = judge(round_.plan, run, settings.objectives)
     kept.record(round_.plan, arrivals, run.records)
     kept.keep(probe)
@@ -183,7 +204,18 @@ def merge(
     )
     answer = answer_of(found, gate=gate, ledger_root=ledger_root, out=out)
     kept.forget()
+    KeptProfile(folder, question, read).forget()
     return answer
+
+
+def _gpu_readings(asked: Asked, declared: Declaration, folder: Path, round_: Round) -> Readings:
+    """What the declared store has of the service's GPUs during a round; nobody reads a page beside it."""
+    namespace = None if asked.service is None else asked.service.selector.namespace
+    store = store_of(namespace, declared, folder)
+    if store is None:
+        return Readings()
+    lasted_ms = (round_.plan.sending_ns + round_.plan.drain_ns) // 1_000_000
+    return store.between(round_.start_at_ms, round_.start_at_ms + lasted_ms)
 
 
 def _place(question: Question, options: ClusterOptions) -> Place:
@@ -198,6 +230,10 @@ def _place(question: Question, options: ClusterOptions) -> Place:
     if question.requests is not None and options.requests_map is None:
         fix = "kubectl create configmap NAME --from-file=requests.jsonl=FILE, and add --requests-map NAME."
         found.wrong("the pods do not have this file.", "--requests", fix)
+    if question.trace is not None and options.trace_map is None:
+        name = trace_name(question.trace)
+        fix = f"kubectl create configmap NAME --from-file={name}=FILE, and add --trace-map NAME."
+        found.wrong("the pods do not have this file.", "--trace", fix)
     if (question.token_file is not None or question.key) and options.token_secret is None:
         fix = "kubectl create secret generic NAME --from-file=token=FILE, and add --token-secret NAME."
         found.wrong("the pods do not have the key.", "--token-secret", fix)
@@ -208,6 +244,7 @@ def _place(question: Question, options: ClusterOptions) -> Place:
         namespace=options.namespace,
         claim=claim,
         requests_map=options.requests_map,
+        trace_map=options.trace_map,
         token_secret=options.token_secret,
         cores=question.workers,
     )

@@ -92,10 +92,13 @@ class MetricsStore:
     def readings(self, started_ns: int) -> Readings:
         """What the store has of the time since the probe began."""
         now_ns, now_ms = time.monotonic_ns(), time.time_ns() // 1_000_000
-        began_ms = now_ms - (now_ns - started_ns) * 1000 // SECOND_NS
+        return self.between(now_ms - (now_ns - started_ns) * 1000 // SECOND_NS, now_ms)
+
+    def between(self, began_ms: int, ended_ms: int) -> Readings:
+        """What the store has of a probe that began and ended then, on our clock."""
         try:
             ahead_ms = self._ahead_ms()
-            window = Window(began_ms + ahead_ms - _BEFORE_MS, now_ms + ahead_ms + 1)
+            window = Window(began_ms + ahead_ms - _BEFORE_MS, ended_ms + ahead_ms + 1)
             scrapes = read_gpu_scrapes(self._store, window, namespace=self._namespace)
         except SourceError as err:
             return Readings(why_gpu=f"{_STORE} did not tell of the GPUs: {err.mistakes[0].what}")
@@ -127,8 +130,15 @@ def gpus_of(exporter: Endpoint | None, namespace: str | None, declared: Declarat
     Raises:
         DeclarationError: What is declared of the store cannot be used.
     """
-    if exporter is not None:
-        return ExporterPage(exporter, namespace)
+    return store_of(namespace, declared, folder) if exporter is None else ExporterPage(exporter, namespace)
+
+
+def store_of(namespace: str | None, declared: Declaration, folder: Path) -> MetricsStore | None:
+    """The declared store where a namespace says which cards; None: it cannot tell.
+
+    Raises:
+        DeclarationError: What is declared of it cannot be used.
+    """
     sources = declared.sources
     if sources.prometheus is None or namespace is None:
         return None

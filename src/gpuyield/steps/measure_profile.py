@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections import defaultdict
 from pathlib import Path
@@ -13,7 +14,8 @@ from gpuyield.collect.http import HttpClient
 from gpuyield.errors import DeclarationError, SourceError
 from gpuyield.ledger import Ledger
 from gpuyield.ledger.tables import OUTCOMES
-from gpuyield.measure.recorded import Recorded
+from gpuyield.ledger.whole import write_whole
+from gpuyield.measure.recorded import Recorded, recorded_document, recorded_of_document
 from gpuyield.measure.representative import (
     FEWEST_REQUESTS,
     Profile,
@@ -24,6 +26,7 @@ from gpuyield.measure.representative import (
 from gpuyield.steps import measure_load
 from gpuyield.steps.evidence import gather_chosen
 from gpuyield.steps.measure_asked import Asked
+from gpuyield.steps.measure_kept import question_key
 from gpuyield.steps.measure_load import recorded_from, recorded_of_page
 from gpuyield.steps.measure_pages import WATCH_PATIENCE
 from gpuyield.steps.measure_question import Question
@@ -50,6 +53,42 @@ def recorded_of(question: Question, asked: Asked, *, file: Path, ledger_root: Pa
             return _from_server(asked)
         case path:
             return recorded_from(Path(path))
+
+
+class KeptProfile:
+    """What a search found recorded when it began.
+
+    Counters and ledgers move on, and a search that was stopped, or goes on in rounds, must send the same load.
+    """
+
+    def __init__(self, folder: Path, question: Question, asked: Asked) -> None:
+        self._path = folder / f"profile-{question_key(asked, None)}.json"
+        self._moves = question.profile in (measure_load.LEDGER, measure_load.SERVER)
+
+    def of(self, question: Question, asked: Asked, *, file: Path, ledger_root: Path) -> Recorded | None:
+        """What is kept, else what is recorded now, which is then kept.
+
+        Raises:
+            DeclarationError: It cannot be read, or tells nothing.
+            SourceError: The server's page is out of reach, or the ledger is damaged.
+        """
+        if not self._moves:
+            return recorded_of(question, asked, file=file, ledger_root=ledger_root)
+        try:
+            return recorded_of_document(json.loads(self._path.read_bytes()))
+        except FileNotFoundError:
+            pass
+        except (ValueError, KeyError, TypeError) as err:
+            raise SourceError("no profile.", where=str(self._path), fix="Remove the file to read it anew.") from err
+        found = recorded_of(question, asked, file=file, ledger_root=ledger_root)
+        if found is not None:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(self._path, json.dumps(recorded_document(found)).encode())
+        return found
+
+    def forget(self) -> None:
+        """The search has ended."""
+        self._path.unlink(missing_ok=True)
 
 
 def _from_server(asked: Asked) -> Recorded:

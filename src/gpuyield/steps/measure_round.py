@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from typing import Any  # Documents are JSON.
 
 import msgspec
 import numpy as np
@@ -13,28 +14,37 @@ import numpy as np
 from gpuyield.errors import DeclarationError, Mistake, SourceError
 from gpuyield.ledger.parquet import read_columns, write_columns
 from gpuyield.ledger.whole import write_whole
+from gpuyield.measure.recorded import recorded_document, recorded_of_document
 from gpuyield.measure.shards import Report, Round, Shard, arrivals_sha256
 from gpuyield.model.declaration import Service
 from gpuyield.model.document import schema_name
 from gpuyield.model.measure import RECORD_NUMBERS, Arrivals, ProbePlan, Records
-from gpuyield.steps.measure_asked import Asked
+from gpuyield.steps.measure_asked import Asked, with_recorded
 from gpuyield.steps.measure_kept import question_key, record_columns
 from gpuyield.steps.measure_question import Question
 
 ROUND_FILE = "round.json"
 _OUT = "Leave it out, or send from one machine."
-_INSTEAD = {"headers_file": "Name a Secret with a bearer token: --token-secret."}
+_INSTEAD = {
+    "headers_file": "Name a Secret with a bearer token: --token-secret.",
+    "--gpu-metrics": "Declare the service and sources.prometheus: what that scraped is read when a round is merged.",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundFile:
-    """What the shards of a round are told. Files of the question are left out, and so is a key."""
+    """What the shards of a round are told. Files of the question are left out, and so is a key.
+
+    `trace` is the name of the file with the trace that the pods get. `recorded` is what the service really gets.
+    """
 
     schema: str
     round: Round
     question: Question
     service: Service | None
     has_requests: bool
+    trace: str | None = None
+    recorded: Mapping[str, Any] | None = None
 
 
 def new_round(asked: Asked, question: Question, plan: ProbePlan, *, shards: int, start_at_ms: int) -> RoundFile:
@@ -44,7 +54,7 @@ def new_round(asked: Asked, question: Question, plan: ProbePlan, *, shards: int,
         DeclarationError: The question needs a file of this machine, or what one sender alone can do.
     """
     paths = [one.name for one in fields(question) if isinstance(getattr(question, one.name), Path)]
-    strange = sorted({*paths} - {"requests", "token_file", "ca_file"})
+    strange = sorted({*paths} - {"requests", "trace", "token_file", "ca_file"})
     wrong = [
         Mistake(
             what="the pods do not have this file.", where=f"--{name.replace('_', '-')}", fix=_INSTEAD.get(name, _OUT)
@@ -52,12 +62,11 @@ def new_round(asked: Asked, question: Question, plan: ProbePlan, *, shards: int,
         for name in strange
     ]
     for option, is_there, what in (
-        ("--profile", question.profile is not None, "a profile is drawn on one machine only."),
         ("--judge-url", asked.judge is not None, "a model judges on one machine only."),
-        ("--gpu-metrics", question.gpu_metrics is not None, "GPUs are watched from one machine only."),
+        ("--gpu-metrics", question.gpu_metrics is not None, "the exporter's page is read from one machine only."),
     ):
         if is_there:
-            wrong.append(Mistake(what=what, where=option, fix=_OUT))
+            wrong.append(Mistake(what=what, where=option, fix=_INSTEAD.get(option, _OUT)))
     if wrong:
         raise DeclarationError.of(wrong)
     arrivals = arrivals_of(asked, plan)
@@ -73,10 +82,25 @@ def new_round(asked: Asked, question: Question, plan: ProbePlan, *, shards: int,
     return RoundFile(
         schema=schema_name("measure-round"),
         round=round_,
-        question=replace(question, key=None, requests=None, token_file=None, headers_file=None, ca_file=None),
+        question=replace(
+            question, key=None, requests=None, trace=None, token_file=None, headers_file=None, ca_file=None
+        ),
         service=asked.service,
         has_requests=question.requests is not None,
+        trace=None if question.trace is None else trace_name(question.trace),
+        recorded=None if asked.recorded is None else recorded_document(asked.recorded),
     )
+
+
+def trace_name(trace: Path) -> str:
+    """What a trace is called where pods find it: its ending says how it is read."""
+    return f"trace{trace.suffix}"
+
+
+def with_round(asked: Asked, question: Question, file: RoundFile) -> Asked:
+    """The question with what was recorded when the round was made."""
+    recorded = None if file.recorded is None else recorded_of_document(file.recorded)
+    return with_recorded(asked, question, recorded)
 
 
 def arrivals_of(asked: Asked, plan: ProbePlan) -> Arrivals:

@@ -27,7 +27,7 @@ from gpuyield.steps.measure_asked import Asked, read_question
 from gpuyield.steps.measure_meeting import Meeting
 from gpuyield.steps.measure_orders import orders_of
 from gpuyield.steps.measure_question import Question
-from gpuyield.steps.measure_round import RoundFile, check_round, read_round, write_shard
+from gpuyield.steps.measure_round import RoundFile, check_round, read_round, with_round, write_shard
 from gpuyield.steps.measure_service import first_answer, looker
 from gpuyield.steps.setting import wall_clock_ms
 
@@ -123,10 +123,18 @@ def _send(round_: Round, asked: Asked, part: Arrivals, meeting: Meeting, folder:
 def _asked(file: RoundFile, own: Question) -> Asked:
     if file.has_requests and own.requests is None:
         raise DeclarationError("the round sends requests of a file.", where="--requests", fix="Name that file.")
+    if file.trace is not None and own.trace is None:
+        raise DeclarationError("the round replays a trace.", where="--trace", fix="Name its file.")
     question = replace(
-        file.question, requests=own.requests, token_file=own.token_file, ca_file=own.ca_file, key=own.key
+        file.question,
+        requests=own.requests,
+        trace=own.trace,
+        token_file=own.token_file,
+        ca_file=own.ca_file,
+        key=own.key,
     )
-    return read_question(question, Declaration(services=() if file.service is None else (file.service,)))
+    declared = Declaration(services=() if file.service is None else (file.service,))
+    return with_round(read_question(question, declared), question, file)
 
 
 def _index(round_: Round) -> int:
