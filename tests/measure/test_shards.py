@@ -289,8 +289,8 @@ def test_a_search_in_rounds_replays_a_trace_held_against_what_the_server_had_cou
     assert phases[:2] == ["ceiling", "ceiling"]
     assert merged.code == 4, "quick certifies nothing"
     assert len(merged.document["probes"]) == len(phases)
-    rows = read_parquet(command.folder / "m.records.parquet").rows
-    assert len(rows) == len(server.double.log) - len(phases), "every request but the first of each shard"
+    sent = read_parquet(command.folder / "m.records.parquet").rows
+    assert len(sent) == len(server.double.log) - len(phases), "every request but the first of each shard"
 
 
 def in_rounds(
