@@ -34,7 +34,7 @@ def test_command_lines_of_the_pages_parse(page: Path) -> None:
     known = {one.name for one in COMMANDS}
     for block in re.findall(r"```console[^\n]*\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
         for line in block.splitlines():
-            found = re.search(r"(?:^|&& |\d \* )gpuyield ([^|>#]*)", line)
+            found = re.search(r"(?:^|&& |\d \* )gpuyield ([^|>#&]*)", line)
             if found is None:
                 continue
             words = shlex.split(found[1].replace("*", "x"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import subprocess
 import sys
@@ -18,6 +19,11 @@ SUBCOMMANDS = (
     ("outcomes", "import"),
     ("ledger", "digest"),
     ("ledger", "vacuum"),
+    ("plan", "publish"),
+    ("controller", "run"),
+    ("controller", "manifests"),
+    ("controller", "lint"),
+    ("controller", "release"),
 )
 EVERY = [*((one.name,) for one in COMMANDS), *SUBCOMMANDS]
 
@@ -45,7 +51,7 @@ def test_a_command_says_what_it_is_for_and_shows_an_example(
     said = capsys.readouterr()
     assert code == 0
     assert said.out.startswith(f"Usage: gpuyield {' '.join(words)}")
-    assert f"Example:\n  gpuyield {words[0]}" in said.out
+    assert re.search(rf"Examples?:\n  gpuyield {words[0]}", said.out)
     assert said.err == ""
 
 
@@ -63,8 +69,8 @@ def test_a_command_takes_the_common_options(capsys: pytest.CaptureFixture[str], 
 def test_examples_are_command_lines_that_parse() -> None:
     from gpuyield.cli.app import build
 
-    for one in COMMANDS:
-        words = shlex.split(one.example.removeprefix("gpuyield ").split(" > ")[0])
+    for example in (example for one in COMMANDS for example in (one.example, *one.more)):
+        words = shlex.split(example.removeprefix("gpuyield ").split(" > ")[0])
         build().parse_args(words, exit_on_error=False, print_error=False)
 
 

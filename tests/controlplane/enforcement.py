@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -19,6 +18,8 @@ import httpx2
 from kube import JOB, WORKLOAD, ApiError, Client, Object, Resource, condition, is_true, wait_for
 from scenario import OUR_GATE, Scenario
 
+from ports import free_port
+
 CONFIG_MAP = Resource("v1", "configmaps")
 EVENT = Resource("v1", "events")
 HOME = "gpuyield-system"
@@ -30,7 +31,7 @@ class Enforcer:
 
     def __init__(self, kubeconfig: Path, folder: Path, name: str) -> None:
         self.kubeconfig, self.folder, self.name = kubeconfig, folder, name
-        self.port = _free_port()
+        self.port = free_port()
         self.log = folder / f"{name}.log"
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -89,12 +90,6 @@ class Enforcer:
         code = process.wait(timeout=30)
         self._process = None
         return code
-
-
-def _free_port() -> int:
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        return int(listening.getsockname()[1])
 
 
 @dataclass

@@ -10,7 +10,6 @@ import fcntl
 import os
 import platform
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -20,6 +19,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+
+from ports import free_port
 
 VERSION = "0.3.36"
 PACKAGES = (f"llama-cpp-python[server]=={VERSION}", "gguf==0.19.0")
@@ -106,7 +107,7 @@ def running_llama(folder: Path, *, seed: int = 1) -> Iterator[str]:
     Raises:
         EngineMissing: It was not built.
     """
-    interpreter, model, port = python(), folder / "tiny.gguf", _free_port()
+    interpreter, model, port = python(), folder / "tiny.gguf", free_port()
     subprocess.run([str(interpreter), str(_WRITER), str(model), str(seed)], check=True)
     command = [str(interpreter), "-m", "llama_cpp.server", "--model", str(model), "--model_alias", MODEL]
     command += ["--host", "127.0.0.1", "--port", str(port), "--n_ctx", "2048", "--n_threads", "1"]
@@ -134,12 +135,6 @@ def _wait_until_up(url: str, process: subprocess.Popen[bytes], log: Path) -> Non
         except (urllib.error.URLError, OSError):
             time.sleep(0.1)
     raise RuntimeError(f"the engine did not start: {log.read_text(errors='replace')[-1000:]}")
-
-
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 def _stamp() -> Path:

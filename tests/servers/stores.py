@@ -6,7 +6,6 @@ import contextlib
 import http.client
 import os
 import signal
-import socket
 import subprocess
 import threading
 import time
@@ -18,6 +17,7 @@ from pathlib import Path
 
 from gpuyield.demo.exposition import Series
 from gpuyield.demo.writers import victoria_lines, write_openmetrics
+from ports import free_port
 from servers.programs import built_program, debian_environment, debian_program
 
 _READY_S = 60.0
@@ -156,7 +156,7 @@ def _process(
     command: Callable[[int], Sequence[str]], ready: str, folder: Path, environment: Mapping[str, str]
 ) -> Iterator[str]:
     """A process of its own session that answers on a free port; ended with all that it started."""
-    port = _free_port()
+    port = free_port()
     url, log_path = f"http://127.0.0.1:{port}", folder / "server.log"
     with log_path.open("wb") as log:
         process = subprocess.Popen(
@@ -193,12 +193,6 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-
-
-def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))

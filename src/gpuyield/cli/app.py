@@ -30,6 +30,6 @@ def build() -> App:
         spec: dict[str, Any] = {"name": one.name, "help": one.help, "group": groups[one.topic], "sort_key": at}
         if not one.has_commands:
             # A command with commands carries its example itself.
-            spec["help_formatter"] = Columns(one.example)
+            spec["help_formatter"] = Columns(one.example, *one.more)
         app.command(f"gpuyield.cli.{one.place}", **spec)
     return app

@@ -19,13 +19,14 @@ class Topic(StrEnum):
 
 
 class Command(NamedTuple):
-    """A verb: where its function lives, what it is for, and a command line that shows it."""
+    """A verb: where its function lives, what it is for, a command line that shows it, and more of them."""
 
     name: str
     place: str
     topic: Topic
     help: str
     example: str
+    more: tuple[str, ...] = ()
 
     @property
     def has_commands(self) -> bool:
@@ -145,6 +146,13 @@ COMMANDS: tuple[Command, ...] = (
         Topic.DECIDE,
         "The highest rate that a service really sustains: certified, refuted, and what lies between.",
         "gpuyield measure --url http://127.0.0.1:8000/v1 --model double --objective 'ttft p95 800ms'",
+        (
+            "gpuyield measure --service support-chat --trace requests.csv --profile ledger --out chat.html --apply",
+            "gpuyield measure --service support-chat --trace requests.csv --replay --scale 10 --apply",
+            "gpuyield measure --service chat --objective 'judge 0.7 for 90%' --judge-url http://j/v1 --judge-model big",
+            "gpuyield measure --compare before.json after.json",
+            "gpuyield measure --service support-chat --in-cluster --image IMAGE --claim records --out round.yaml",
+        ),
     ),
     Command(
         "controller",

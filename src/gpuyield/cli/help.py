@@ -46,17 +46,17 @@ def _terminal_width() -> int:
 
 
 class Columns:
-    """The help formatter of a command, with the command line that shows its use."""
+    """The help formatter of a command, with command lines that show its uses."""
 
-    def __init__(self, example: str) -> None:
-        self._example = example
+    def __init__(self, *examples: str) -> None:
+        self._examples = examples
 
     def __call__(self, console: Console, options: ConsoleOptions, panel: HelpPanel) -> None:
         """Print one panel: commands or options."""
         pairs = []
         for entry in panel.entries:
             labels = entry.display_labels_with_metavar if panel.format == "parameter" else entry.positive_names
-            text = _plain(entry.description)
+            text = " ".join(_plain(entry.description).split())
             extras = []
             if entry.choices:
                 extras.append(f"one of {', '.join(entry.choices)}")
@@ -74,8 +74,10 @@ class Columns:
             _print(console, f"Usage: {_plain(usage).strip().removeprefix('Usage:').strip()}\n")
 
     def render_description(self, console: Console, options: ConsoleOptions, description: Any) -> None:
-        """Print what the command is for, and its example."""
-        _print(console, f"{_plain(description).strip()}\n\nExample:\n  {self._example}\n")
+        """Print what the command is for, and its examples."""
+        title = "Example" if len(self._examples) == 1 else "Examples"
+        listed = "\n".join(f"  {one}" for one in self._examples)
+        _print(console, f"{_plain(description).strip()}\n\n{title}:\n{listed}\n")
 
 
 def _print(console: Console, text: str) -> None:
