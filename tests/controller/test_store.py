@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from doubles.one_api import OneApi
+from doubles.cluster.objects import ApiObjects
 from gpuyield.collect.kubernetes import CONFIG_MAP, Conflict
 from gpuyield.controller.plan_parts import StoredPlan, TornStore, free_names
 from gpuyield.controller.store import POINTER, PlanStore
@@ -21,11 +21,11 @@ def plan(generation: int, *, size: int = 10) -> StoredPlan:
 
 
 def test_nothing_is_in_force_where_nothing_was_written() -> None:
-    assert PlanStore(OneApi(), HOME).pointer() is None
+    assert PlanStore(ApiObjects(), HOME).pointer() is None
 
 
 def test_what_was_written_is_read_by_another_replica() -> None:
-    api = OneApi()
+    api = ApiObjects()
     store = PlanStore(api, HOME)
     store.pointer()
     store.write(plan(1, size=1_000_000))
@@ -39,7 +39,7 @@ def test_what_was_written_is_read_by_another_replica() -> None:
 
 
 def test_a_writer_that_dies_before_the_pointer_leaves_the_old_plan_whole() -> None:
-    api = OneApi()
+    api = ApiObjects()
     store = PlanStore(api, HOME)
     store.pointer()
     pointer = store.write(plan(1))
@@ -54,7 +54,7 @@ def test_a_writer_that_dies_before_the_pointer_leaves_the_old_plan_whole() -> No
 
 
 def test_pieces_of_the_plan_in_force_are_never_written_over_and_old_ones_go() -> None:
-    api = OneApi()
+    api = ApiObjects()
     store = PlanStore(api, HOME)
     store.pointer()
     first = store.write(plan(1))
@@ -67,7 +67,7 @@ def test_pieces_of_the_plan_in_force_are_never_written_over_and_old_ones_go() ->
 
 
 def test_of_two_writers_one_is_told_and_tears_nothing() -> None:
-    api = OneApi()
+    api = ApiObjects()
     one, other = PlanStore(api, HOME), PlanStore(api, HOME)
     one.pointer(), other.pointer()
     one.write(plan(1))
@@ -81,7 +81,7 @@ def test_of_two_writers_one_is_told_and_tears_nothing() -> None:
 
 
 def test_a_torn_pointer_is_told_and_the_next_write_takes_its_place() -> None:
-    api = OneApi()
+    api = ApiObjects()
     store = PlanStore(api, HOME)
     store.pointer()
     store.write(plan(1))
@@ -97,7 +97,7 @@ def test_a_torn_pointer_is_told_and_the_next_write_takes_its_place() -> None:
 
 
 def test_a_missing_piece_is_torn() -> None:
-    api = OneApi()
+    api = ApiObjects()
     store = PlanStore(api, HOME)
     store.pointer()
     pointer = store.write(plan(1))
@@ -108,7 +108,7 @@ def test_a_missing_piece_is_torn() -> None:
 
 
 def test_a_refusal_is_told() -> None:
-    api = OneApi()
+    api = ApiObjects()
     store = PlanStore(api, HOME)
     store.pointer()
     api.refuses.add("configmaps")

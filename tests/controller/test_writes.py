@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from doubles.cluster.objects import ApiObjects
 from doubles.kueue_objects import NOW
-from doubles.one_api import OneApi
 from gpuyield.collect.kubernetes import ADMISSION_CHECK, JOB, WORKLOAD
 from gpuyield.collect.kueue.shapes import Object
 from gpuyield.controller.actions import Park, Ready, Release, Return, Say, Topic
@@ -17,13 +17,13 @@ from gpuyield.model.kueue import Check, CheckEntry, CheckState, JobRef, PodSet, 
 GATES = "kueue.x-k8s.io/admission-gated-by"
 
 
-def cluster(gates: str = "gpuyield.dev/plan", name: str = "a") -> tuple[OneApi, Work]:
+def cluster(gates: str = "gpuyield.dev/plan", name: str = "a") -> tuple[ApiObjects, Work]:
     """A Job and its Workload, and as they are seen."""
-    api = OneApi()
+    api = ApiObjects()
     return api, submitted(api, gates, name)
 
 
-def submitted(api: OneApi, gates: str, name: str) -> Work:
+def submitted(api: ApiObjects, gates: str, name: str) -> Work:
     meta: Object = {"name": name, "namespace": "evals", "uid": f"uid-{name}", "annotations": {GATES: gates}}
     job = api.put(JOB, {"metadata": meta, "spec": {}})
     workload = api.put(WORKLOAD, {"metadata": {"name": f"job-{name}", "namespace": "evals"}, "spec": {}, "status": {}})
@@ -52,7 +52,7 @@ def submitted(api: OneApi, gates: str, name: str) -> Work:
     )
 
 
-def writer(api: OneApi) -> Writer:
+def writer(api: ApiObjects) -> Writer:
     return Writer(api, Metrics(), lambda: True)
 
 
@@ -98,7 +98,8 @@ def test_an_answer_is_given_once_however_often_it_is_decided() -> None:
 
 def test_an_answer_to_what_has_changed_is_not_written() -> None:
     api, work = cluster()
-    api.patch(WORKLOAD, "job-a", "evals", merge={"status": {"conditions": [{"type": "Evicted", "status": "True"}]}})
+    evicted = [{"type": "Evicted", "status": "True"}]
+    api.change(WORKLOAD, "job-a", "evals", lambda one: one["status"].update(conditions=evicted))
     writing = writer(api)
 
     writing.write([Ready(work=work, checks=("gpuyield",), said="now")], NOW)
@@ -170,7 +171,7 @@ def test_what_changes_all_the_time_is_told_ever_more_seldom_and_what_is_new_at_o
 
 
 def test_a_round_says_only_so_much() -> None:
-    api = OneApi()
+    api = ApiObjects()
     works = [submitted(api, "gpuyield.dev/plan", f"j{number}") for number in range(MOST_SAYS + 5)]
     writing = writer(api)
     says = [Say(work=one, topic=Topic.PLANNED, said="Planned.") for one in works]
@@ -181,7 +182,8 @@ def test_a_round_says_only_so_much() -> None:
 
 
 def test_a_check_is_made_active_once_and_again_when_it_beats_or_was_made_anew() -> None:
-    api = OneApi()
+    api = ApiObjects()
+    api.put(ADMISSION_CHECK, {"metadata": {"name": "gpuyield"}, "spec": {"controllerName": "gpuyield.dev/plan"}})
     beat = Beat(api)
     seen = [Check(name="gpuyield", controller="gpuyield.dev/plan", active=True)]
     anew = [replace(seen[0], active=False)]
@@ -196,7 +198,8 @@ def test_a_check_is_made_active_once_and_again_when_it_beats_or_was_made_anew() 
 
 
 def test_a_check_is_given_up_at_once() -> None:
-    api = OneApi()
+    api = ApiObjects()
+    api.put(ADMISSION_CHECK, {"metadata": {"name": "gpuyield"}, "spec": {"controllerName": "gpuyield.dev/plan"}})
     beat = Beat(api)
     seen = [Check(name="gpuyield", controller="gpuyield.dev/plan", active=True)]
     beat.say(seen, is_active=True, message="It leads.", now_ms=NOW)

@@ -72,12 +72,14 @@ class Client:
     """Requests to one API server as one user; safe to share between threads."""
 
     def __init__(self, kubeconfig: Path, timeout_s: float = 30.0) -> None:
+        self.kubeconfig = kubeconfig
         config = yaml.safe_load(kubeconfig.read_text())
         cluster = config["clusters"][0]["cluster"]
         user = config["users"][0]["user"]
         self.server = str(cluster["server"])
-        self.tls = ssl.create_default_context(cafile=cluster["certificate-authority"])
-        self.tls.load_cert_chain(user["client-certificate"], user["client-key"])
+        self.tls = ssl.create_default_context(cafile=cluster.get("certificate-authority"))
+        if user:
+            self.tls.load_cert_chain(user["client-certificate"], user["client-key"])
         self._http = httpx2.Client(base_url=self.server, verify=self.tls, timeout=timeout_s, trust_env=False)
 
     def close(self) -> None:

@@ -40,7 +40,7 @@ def test_four_jobs_on_four_gpus_run_two_then_two_and_all_meet_their_deadlines(st
 def test_the_same_jobs_under_plain_kueue_miss_a_deadline(client: Client) -> None:
     with scenario(client, "plain", checked=False) as plain:
         for name in FOUR:
-            plain.submit(name, 2, seconds=7)
+            plain.submit(name, 2, seconds=8)
             plain.workload(name)
 
         for name in FOUR:
