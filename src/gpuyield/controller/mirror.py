@@ -32,7 +32,7 @@ from gpuyield.collect.kubernetes import (
 )
 from gpuyield.collect.kueue.reading import Objects
 from gpuyield.collect.kueue.shapes import Object
-from gpuyield.collect.kueue.snapshot import snapshot
+from gpuyield.collect.kueue.snapshot import Memo, snapshot
 from gpuyield.collect.probe import Forbidden
 from gpuyield.errors import SourceError
 from gpuyield.model.evidence import Gap
@@ -42,6 +42,7 @@ NEEDED = (RESOURCE_FLAVOR, CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD, ADMISSION_CHECK
 USEFUL = (COHORT, CRON_JOB, NODE, POD)
 """Without the right to read these there is a gap, and the controller goes on."""
 
+_READ_WHOLE = frozenset({*NEEDED, *USEFUL})
 RESYNC_S = 300.0
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 10.0
 
@@ -73,6 +74,7 @@ class Mirror:
         self._kept: dict[Kind, _Kept] = {}
         self._changes = self._seen_changes = 0
         self._made: tuple[int, ClusterSnapshot] | None = None
+        self._memo = Memo()
 
     def start(self) -> None:
         """Begin to watch every kind."""
@@ -109,7 +111,7 @@ class Mirror:
             if self._made is not None and self._made[0] == changes:
                 return replace(self._made[1], at_ms=now_ms)
             objects = self._objects()
-        made = snapshot(objects, at_ms=now_ms)
+        made = snapshot(objects, at_ms=now_ms, memo=self._memo)
         self._made = (changes, made)
         return made
 
@@ -223,8 +225,29 @@ def uid_of(one: Object) -> str:
 
 
 def _lean(kind: Kind, one: Object) -> Object:
-    """An object without what nobody reads."""
-    one["metadata"].pop("managedFields", None)
-    one.setdefault("apiVersion", f"{kind.group}/{kind.version}" if kind.group else kind.version)
-    one.setdefault("kind", kind.kind)
-    return one
+    """An object without what nobody reads: what owns Workloads only as itself, pods only with what they ask for."""
+    meta = {key: value for key, value in one["metadata"].items() if key != "managedFields"}
+    named = {"apiVersion": f"{kind.group}/{kind.version}" if kind.group else kind.version, "kind": kind.kind}
+    if kind is JOB or kind not in _READ_WHOLE:
+        return {**named, "metadata": meta}
+    spec = one.get("spec") or {}
+    if kind is WORKLOAD:
+        pod_sets = [{**of, "template": _lean_template(of.get("template") or {})} for of in spec.get("podSets") or ()]
+        spec = {**spec, "podSets": pod_sets}
+    elif kind is POD:
+        spec = _asked_of(spec)
+    return {**named, **one, "metadata": meta, "spec": spec}
+
+
+def _lean_template(template: Object) -> Object:
+    return {**template, "spec": _asked_of(template.get("spec") or {})}
+
+
+def _asked_of(spec: Object) -> Object:
+    """Of a pod's spec where it may run, and how much its containers ask for."""
+    kept: Object = {key: spec[key] for key in ("nodeName", "nodeSelector", "tolerations") if key in spec}
+    for key in ("containers", "initContainers"):
+        kept[key] = [
+            {part: one[part] for part in ("resources", "restartPolicy") if part in one} for one in spec.get(key) or ()
+        ]
+    return kept

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TypeVar
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeVar  # What is made of an object depends on its kind.
 
 from gpuyield.collect.kueue import queues
 from gpuyield.collect.kueue.reading import Objects
@@ -11,6 +13,7 @@ from gpuyield.collect.kueue.shapes import (
     Object,
     asks_for,
     condition,
+    controller_of,
     is_true,
     items,
     mapping,
@@ -23,33 +26,74 @@ from gpuyield.collect.kueue.shapes import (
 from gpuyield.collect.kueue.work import recurring, work
 from gpuyield.errors import DeclarationError
 from gpuyield.model.evidence import Gap
-from gpuyield.model.kueue import ClusterSnapshot, GpuPod, Node, Work, is_gpu_part, is_gpu_resource
+from gpuyield.model.kueue import ClusterSnapshot, GpuPod, Node, is_gpu_part, is_gpu_resource
 
 _Made = TypeVar("_Made")
 _POD_LABELS = ("kueue.x-k8s.io/podset", "kueue.x-k8s.io/managed")
 
 
-def snapshot(objects: Objects, *, at_ms: int) -> ClusterSnapshot:
-    """What these objects say, as of one instant."""
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """What an object is (None: nothing that counts), and what of it is not known."""
+
+    made: Any = None
+    gaps: tuple[Gap, ...] = ()
+
+
+@dataclass(slots=True)
+class Memo:
+    """What was made of each object for the last snapshot of a cluster, by its version and what else it was made of."""
+
+    _last: dict[tuple[str, str], tuple[Hashable, _Outcome]] = field(default_factory=dict)
+    _next: dict[tuple[str, str], tuple[Hashable, _Outcome]] = field(default_factory=dict)
+
+    def outcome(self, plural: str, of: Object, beside: Hashable, make: Callable[[], _Outcome]) -> _Outcome:
+        """What was made of the object as it is, else what is made of it now; without a version it is made anew."""
+        meta = mapping(of, "metadata")
+        key, version = (plural, text(meta, "uid")), (text(meta, "resourceVersion"), beside)
+        known = self._last.get(key)
+        if known is None or known[0] != version or not version[0]:
+            known = version, make()
+        self._next[key] = known
+        return known[1]
+
+    def turn(self) -> None:
+        """A snapshot is made; what it did not ask for is forgotten."""
+        self._last, self._next = self._next, {}
+
+
+def snapshot(objects: Objects, *, at_ms: int, memo: Memo | None = None) -> ClusterSnapshot:
+    """What these objects say, as of one instant; what the memo's last snapshot was made of is not read again."""
+    memo = Memo() if memo is None else memo
     gaps = list(objects.gaps)
     lists = objects.lists
 
-    def made(plural: str, read: Callable[[Object], _Made | None]) -> tuple[_Made, ...]:
-        return tuple(_each(lists.get(plural, ()), plural, read, gaps))
+    def made(
+        plural: str, read: Callable[[Object], _Made | None], beside: Callable[[Object], Hashable] = lambda of: None
+    ) -> tuple[_Made, ...]:
+        found = [
+            memo.outcome(plural, one, beside(one), partial(_outcome, one, plural, read))
+            for one in lists.get(plural, ())
+        ]
+        gaps.extend(gap for one in found for gap in one.gaps)
+        return tuple(one.made for one in found if one.made is not None)
 
     local = made("localqueues", queues.local_queue)
     owners = {text(mapping(one, "metadata"), "uid"): one for one in (*lists.get("jobs", ()), *objects.owners)}
     cluster_queues = {(one.namespace, one.name): one.cluster_queue for one in local}
 
-    def read_work(of: Object) -> Work | None:
-        found = work(of, owners=owners, cluster_queues=cluster_queues)
-        if found is None:
-            gaps.extend(_parts(of))
-        return found
+    def beside_work(of: Object) -> Hashable:
+        queue = text(mapping(of, "metadata"), "namespace"), text(mapping(of, "spec"), "queueName")
+        owner = owners.get(text(controller_of(of), "uid"), {})
+        return text(mapping(owner, "metadata"), "resourceVersion"), cluster_queues.get(queue)
 
-    works = made("workloads", read_work)
+    works = made("workloads", partial(work, owners=owners, cluster_queues=cluster_queues), beside_work)
     managed = {one.uid for one in works}
-    return ClusterSnapshot(
+
+    def beside_pod(of: Object) -> Hashable:
+        return any(text(one, "uid") in managed for one in items(mapping(of, "metadata"), "ownerReferences"))
+
+    found = ClusterSnapshot(
         at_ms=at_ms,
         api_version=objects.api_version,
         flavors=made("resourceflavors", queues.flavor),
@@ -59,27 +103,24 @@ def snapshot(objects: Objects, *, at_ms: int) -> ClusterSnapshot:
         work=works,
         recurring=made("cronjobs", recurring),
         nodes=made("nodes", _node) if "nodes" in lists else None,
-        pods=made("pods", lambda of: _pod(of, managed)) if "pods" in lists else None,
+        pods=made("pods", lambda of: _pod(of, managed), beside_pod) if "pods" in lists else None,
         checks=made("admissionchecks", queues.check),
         gaps=tuple(gaps),
     )
+    memo.turn()
+    return found
 
 
-def _each(
-    found: Iterable[Object], plural: str, read: Callable[[Object], _Made | None], gaps: list[Gap]
-) -> Iterable[_Made]:
-    for one in found:
-        try:
-            made = read(one)
-        except (DeclarationError, ValueError, TypeError, AttributeError) as err:
-            # The shape of an object belongs to the API: what is odd about one hides none of the others.
-            why = str(err.mistakes[0]) if isinstance(err, DeclarationError) else f"another shape ({str(err)[:80]})."
-            meta = mapping(one, "metadata")
-            name = "/".join(part for part in (text(meta, "namespace"), text(meta, "name")) if part)
-            gaps.append(Gap(reason=f"It could not be read: {why}", where=f"{plural} {name}"))
-            continue
-        if made is not None:
-            yield made
+def _outcome(of: Object, plural: str, read: Callable[[Object], object | None]) -> _Outcome:
+    try:
+        made = read(of)
+    except (DeclarationError, ValueError, TypeError, AttributeError) as err:
+        # The shape of an object belongs to the API: what is odd about one hides none of the others.
+        why = str(err.mistakes[0]) if isinstance(err, DeclarationError) else f"another shape ({str(err)[:80]})."
+        meta = mapping(of, "metadata")
+        name = "/".join(part for part in (text(meta, "namespace"), text(meta, "name")) if part)
+        return _Outcome(gaps=(Gap(reason=f"It could not be read: {why}", where=f"{plural} {name}"),))
+    return _Outcome(made=made, gaps=tuple(_parts(of)) if made is None and plural == "workloads" else ())
 
 
 def _parts(of: Object) -> Iterable[Gap]:
