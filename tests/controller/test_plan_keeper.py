@@ -47,7 +47,7 @@ class KeptInMemory:
         return self.now
 
     def put(self, plan: StoredPlan) -> None:
-        self.pieces = pack(plan.document, plan.inputs)
+        self.pieces = pack(plan)
         names = tuple(f"gpuyield-plan-{at}" for at in range(len(self.pieces)))
         self.now = Pointer(
             generation=plan.generation, digest=digest_of(self.pieces), pieces=names, by=plan.by or "somebody"

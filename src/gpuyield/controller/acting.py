@@ -6,12 +6,14 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from gpuyield.collect.kueue.starts import started_work
 from gpuyield.controller.apply import Writer
 from gpuyield.controller.decide import Manner, decide, our_checks
 from gpuyield.controller.metrics import Metrics
 from gpuyield.controller.plan_keeper import InForce
 from gpuyield.model.kueue import CheckState, ClusterSnapshot, Work, WorkState
 from gpuyield.model.marks import PARKED
+from gpuyield.units import SECOND_MS
 
 _log = logging.getLogger(__name__)
 
@@ -23,15 +25,27 @@ class Acting:
     writer: Writer
     metrics: Metrics
     manner: Callable[[], Manner]
+    _since_ms: int | None = None
     _started: set[str] = field(default_factory=set)
     _stopped: set[str] = field(default_factory=set)
+    _counted: set[str] = field(default_factory=set)
 
     def act(self, seen: ClusterSnapshot, plan: InForce, now_ms: int) -> int:
         """Do what the plan asks for now; how many writes succeeded."""
+        self._since_ms = now_ms if self._since_ms is None else self._since_ms
+        self._count_starts(seen)
         self._count_early_stops(seen)
         self.writer.forget_all_but({one.uid for one in seen.work})
         decision = decide(seen, plan.plan, now_ms, manner=self.manner())
         return self.writer.write(decision.actions, now_ms, ours=our_checks(seen))
+
+    def _count_starts(self, seen: ClusterSnapshot) -> None:
+        """How far from the plan work began that began while we led."""
+        for one in started_work(seen):
+            if one.uid not in self._counted and one.late_ms is not None and one.started_ms >= (self._since_ms or 0):
+                self.metrics.began(one.late_ms / SECOND_MS)
+                self._counted.add(one.uid)
+        self._counted &= {one.uid for one in seen.work}
 
     def _count_early_stops(self, seen: ClusterSnapshot) -> None:
         """Work that ran by our word and was then switched off by us: it must never be."""

@@ -22,11 +22,16 @@ class Release:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ready:
-    """Answer our checks of a Workload that holds quota: it may start."""
+    """Answer our checks of a Workload that holds quota: it may start.
+
+    `planned_ms` is the start that the plan in force gives it, `first_ms` the first one that any plan gave (None: none).
+    """
 
     work: Work
     checks: tuple[str, ...]
     said: str
+    planned_ms: int | None = None
+    first_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

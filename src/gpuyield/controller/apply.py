@@ -28,7 +28,15 @@ from gpuyield.controller.metrics import Metrics
 from gpuyield.controller.writes import MOST_SAID, answered, of_version, second, without_our_gate
 from gpuyield.errors import SourceError
 from gpuyield.model.kueue import CheckEntry, CheckState, Work
-from gpuyield.model.marks import CONTROLLER, PARKED, PARKED_WHY, PLAN
+from gpuyield.model.marks import (
+    CONTROLLER,
+    FIRST_PLANNED_START,
+    PARKED,
+    PARKED_WHY,
+    PLAN,
+    PLANNED_START,
+    START_WHY,
+)
 from gpuyield.units import SECOND_MS
 
 MOST_SAYS = 20
@@ -153,6 +161,7 @@ class Writer:
             case Ready():
                 self._answer(action.work, action.checks, CheckState.READY, action.said, now_ms)
                 self.metrics.count("ready")
+                self._mark_start(action)
             case Park():
                 self._park(action)
                 self.metrics.count("parks")
@@ -177,6 +186,17 @@ class Writer:
         """Our entries in the Workload's status, and nobody else's."""
         body = answered(work.workload, work.namespace, work.version, checks, state, said, now_ms)
         self.api.apply(WORKLOAD, body, manager=PLAN, status=True)
+
+    def _mark_start(self, action: Ready) -> None:
+        """What was planned, on the Workload: it outlives plan and controller. It begins without that, too."""
+        times = {PLANNED_START: action.planned_ms, FIRST_PLANNED_START: action.first_ms}
+        marks = {name: None if at_ms is None else second(at_ms) for name, at_ms in times.items()}
+        merge = {"metadata": {"annotations": {**marks, START_WHY: action.said}}}
+        try:
+            self.api.patch(WORKLOAD, action.work.workload, action.work.namespace, merge=merge)
+        except SourceError as err:
+            self.metrics.count("errors")
+            _log.warning("what was planned for %s is not marked: %s", action.work.id, err)
 
     def _park(self, action: Park) -> None:
         work = action.work

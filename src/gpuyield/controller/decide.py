@@ -328,7 +328,16 @@ class _Round:
         if asked:
             # It is used from now on.
             self._count(self.asking, self.limits.needs(work.cluster_queue, work.held), sign=-1)
-            self.actions.append(Ready(work=work, checks=asked, said=said))
+            place = self.plan.places.get(work.id)
+            self.actions.append(
+                Ready(
+                    work=work,
+                    checks=asked,
+                    said=said,
+                    planned_ms=None if place is None else place.start_ms,
+                    first_ms=self.plan.first_starts.get(work.uid),
+                )
+            )
         elif is_parked(work):
             self.actions.append(Return(work=work, said=said))
         elif PLAN in work.gates:

@@ -10,6 +10,8 @@ from threading import Lock
 PREFIX = "gpuyield_controller_"
 BUCKETS_S = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0)
 """Upper bounds of the histogram of decisions."""
+DELAYS_S = (-3600.0, -600.0, -60.0, -10.0, 0.0, 10.0, 60.0, 600.0, 3600.0, 21600.0)
+"""Upper bounds of the histogram of starts against the plan."""
 
 _COUNTERS = {
     "releases": "Jobs whose gate was taken off, or that were moved out of a queue on hold.",
@@ -26,6 +28,31 @@ _COUNTERS = {
 
 
 @dataclass(slots=True)
+class _Histogram:
+    bounds: tuple[float, ...]
+    counts: list[int] = field(default_factory=list)
+    total: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.counts = [0] * (len(self.bounds) + 1)
+
+    def see(self, value: float) -> None:
+        """Count one."""
+        self.counts[bisect_left(self.bounds, value)] += 1
+        self.total += value
+
+    def lines(self, name: str, said: str) -> Iterator[str]:
+        """As Prometheus reads it."""
+        yield from _head(f"{PREFIX}{name}", "histogram", said)
+        below = 0
+        for bound, count in zip((*map(str, self.bounds), "+Inf"), self.counts, strict=True):
+            below += count
+            yield f'{PREFIX}{name}_bucket{{le="{bound}"}} {below}'
+        yield f"{PREFIX}{name}_sum {self.total:.6f}"
+        yield f"{PREFIX}{name}_count {below}"
+
+
+@dataclass(slots=True)
 class Metrics:
     """Counters, gauges and the time from what was seen to what was written; safe to read from another thread."""
 
@@ -34,8 +61,8 @@ class Metrics:
     plan_status: str = ""
     leads: bool = False
     acts: bool = False
-    _buckets: list[int] = field(default_factory=lambda: [0] * (len(BUCKETS_S) + 1))
-    _sum_s: float = 0.0
+    _decisions: _Histogram = field(default_factory=lambda: _Histogram(BUCKETS_S))
+    _delays: _Histogram = field(default_factory=lambda: _Histogram(DELAYS_S))
     _lock: Lock = field(default_factory=Lock)
 
     def count(self, name: str, by: int = 1) -> None:
@@ -51,8 +78,12 @@ class Metrics:
     def took(self, seconds: float) -> None:
         """A round that wrote something took so long, from the change that woke it."""
         with self._lock:
-            self._buckets[bisect_left(BUCKETS_S, seconds)] += 1
-            self._sum_s += seconds
+            self._decisions.see(seconds)
+
+    def began(self, late_s: float) -> None:
+        """A job that we let go began so much later than the plan in force said; less than 0 is earlier."""
+        with self._lock:
+            self._delays.see(late_s)
 
     def text(self) -> str:
         """The page that Prometheus scrapes."""
@@ -63,13 +94,8 @@ class Metrics:
         for name, said in _COUNTERS.items():
             yield from _head(f"{PREFIX}{name}_total", "counter", said)
             yield f"{PREFIX}{name}_total {self.counts[name]}"
-        yield from _head(f"{PREFIX}decision_seconds", "histogram", "From a change seen to the last write it led to.")
-        below = 0
-        for bound, count in zip((*map(str, BUCKETS_S), "+Inf"), self._buckets, strict=True):
-            below += count
-            yield f'{PREFIX}decision_seconds_bucket{{le="{bound}"}} {below}'
-        yield f"{PREFIX}decision_seconds_sum {self._sum_s:.6f}"
-        yield f"{PREFIX}decision_seconds_count {below}"
+        yield from self._decisions.lines("decision_seconds", "From a change seen to the last write it led to.")
+        yield from self._delays.lines("start_delay_seconds", "From the planned to the real start; below 0 is earlier.")
         for name, said, is_so in (
             ("leads", "Whether this replica leads.", self.leads),
             ("enforces", "Whether it acts on the plan; 0 while it stands by, or cannot do so safely.", self.acts),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any  # Documents are JSON.
 
 from gpuyield.controller.actions import Topic
@@ -43,20 +43,35 @@ class Sentence:
 class PlanInForce:
     """The places of all jobs by id, and the Workloads as they were read for it, by uid.
 
-    `sentences` are those that were put in words already: they stay the same as long as the plan does.
+    `sentences` are those that were put in words already: they stay the same as long as the plan does. `first_starts`
+    are by uid what any plan gave first.
     """
 
     places: Mapping[str, Place]
     read: Mapping[str, ReadWork]
     sentences: dict[tuple[str, bool], Sentence | None] = field(default_factory=dict, compare=False, repr=False)
+    first_starts: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, document: Mapping[str, Any], work: Iterable[ReadWork]) -> PlanInForce:
+    def of(
+        cls, document: Mapping[str, Any], work: Iterable[ReadWork], *, first_starts: Mapping[str, int] | None = None
+    ) -> PlanInForce:
         """From a plan document and the live problem that it was made of."""
         return cls(
             places={said["id"]: _place(said) for said in document.get("jobs", ())},
             read={one.work.uid: one for one in work},
+            first_starts=first_starts or {},
         )
+
+    def with_first_starts(self, before: Mapping[str, int]) -> PlanInForce:
+        """The same, where jobs that had a place before keep the first one they had."""
+        found: dict[str, int] = {}
+        for uid, one in self.read.items():
+            place = self.places.get(one.work.id)
+            first_ms = before.get(uid, None if place is None else place.start_ms)
+            if first_ms is not None:
+                found[uid] = first_ms
+        return replace(self, first_starts=found)
 
 
 def _place(said: Mapping[str, Any]) -> Place:

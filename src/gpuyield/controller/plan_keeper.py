@@ -223,9 +223,11 @@ class PlanKeeper:
             stored = making.before.stored
         else:
             self._is_written = False
+        before = {} if making.before is None else making.before.plan.first_starts
+        plan = PlanInForce.of(stored.document, made.live.work).with_first_starts(before)
         self.in_force = InForce(
-            stored=stored,
-            plan=PlanInForce.of(stored.document, made.live.work),
+            stored=replace(stored, first_starts=plan.first_starts),
+            plan=plan,
             made_ms=making.now_ms,
             made_of=making.made_of,
         )
@@ -269,7 +271,9 @@ class PlanKeeper:
         except GpuyieldError as err:
             _log.error("what waits cannot be read: %s", err)
             return
-        self.in_force = InForce(stored=stored, plan=PlanInForce.of(stored.document, work), made_ms=now_ms)
+        ours = {} if self.in_force is None else self.in_force.plan.first_starts
+        plan = PlanInForce.of(stored.document, work).with_first_starts({**stored.first_starts, **ours})
+        self.in_force = InForce(stored=stored, plan=plan, made_ms=now_ms)
         self._is_written = True
         self.tally.taken_over += 1
         _log.info("plan %d of %s taken over", stored.generation, stored.by or "nobody")

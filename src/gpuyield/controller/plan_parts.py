@@ -12,7 +12,7 @@ import json
 import re
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any  # Documents are JSON.
 
 from gpuyield.errors import SourceError
@@ -38,12 +38,16 @@ class TornStore(SourceError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredPlan:
-    """A plan document and the bytes of its canonical inputs; `by` says who put it there."""
+    """A plan document and the bytes of its canonical inputs; `by` says who put it there.
+
+    `first_starts` is, by the uid of a job that is still to begin, the first start that any plan gave it, in epoch ms.
+    """
 
     document: Mapping[str, Any]
     inputs: bytes
     generation: int = 0
     by: str = ""
+    first_starts: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,15 +70,14 @@ class Pointer:
         }
 
 
-def pack(document: Mapping[str, Any], inputs: bytes) -> tuple[bytes, ...]:
+def pack(plan: StoredPlan) -> tuple[bytes, ...]:
     """The pieces, each at most `MOST_BYTES` long; the same plan always makes the same ones.
 
     Raises:
         SourceError: The plan is too large for the store.
     """
-    whole = json.dumps(
-        {"document": document, "inputs": inputs.decode()}, sort_keys=True, separators=(",", ":"), ensure_ascii=False
-    )
+    held = {"document": plan.document, "inputs": plan.inputs.decode(), "first_starts": dict(plan.first_starts)}
+    whole = json.dumps(held, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     stream = gzip.compress(whole.encode(), compresslevel=6, mtime=0)
     pieces = tuple(stream[at : at + MOST_BYTES] for at in range(0, len(stream), MOST_BYTES))
     if len(pieces) > MOST_PIECES:
@@ -136,11 +139,18 @@ def unpack(pointer: Pointer, pieces: Sequence[bytes]) -> StoredPlan:
             raise torn("it does not end where it should")
         found = json.loads(whole)
         document, inputs = found["document"], found["inputs"]
-    except (zlib.error, ValueError, KeyError, TypeError, RecursionError) as err:
+        first_starts = {str(uid): int(at_ms) for uid, at_ms in found.get("first_starts", {}).items()}
+    except (zlib.error, ValueError, KeyError, TypeError, AttributeError, RecursionError) as err:
         raise torn(f"it cannot be unpacked ({type(err).__name__})") from err
     if not isinstance(document, dict) or not isinstance(inputs, str):
         raise torn("it holds no plan with its inputs")
-    return StoredPlan(document=document, inputs=inputs.encode(), generation=pointer.generation, by=pointer.by)
+    return StoredPlan(
+        document=document,
+        inputs=inputs.encode(),
+        generation=pointer.generation,
+        by=pointer.by,
+        first_starts=first_starts,
+    )
 
 
 def torn(why: str) -> TornStore:

@@ -90,7 +90,7 @@ def read_publication(document: Path, inputs: Path | None, ledger_root: Path) -> 
             f"it does not stand its check: {why}.", where=str(document), fix=f"See gpuyield verify {document}."
         )
     stored = StoredPlan(document=found, inputs=data, by=SOMEBODY)
-    return Publication(stored=stored, jobs=len(found.get("jobs", ())), pieces=len(pack(found, data)))
+    return Publication(stored=stored, jobs=len(found.get("jobs", ())), pieces=len(pack(stored)))
 
 
 def put_in_place(stored: StoredPlan, store: PlanStore) -> int:

@@ -79,7 +79,7 @@ class PlanStore:
             Conflict: Somebody did.
             SourceError: It is too large, or the cluster refuses.
         """
-        pieces = pack(plan.document, plan.inputs)
+        pieces = pack(plan)
         self._expect_unchanged()
         names = free_names(self._pieces, len(pieces))
         for name, piece in zip(names, pieces, strict=True):

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from gpuyield.errors import DeclarationError, SourceError
 from gpuyield.ledger.failures import DamagedLedger, no_folder, reading, writing
-from gpuyield.ledger.tables import ALL_TABLES, CONFIGS, WORKLOADS, ColumnType, Table
+from gpuyield.ledger.tables import ALL_TABLES, OF_MOMENTS, ColumnType, Table
 from gpuyield.ledger.whole import write_whole
 
 Columns = Mapping[str, npt.NDArray[Any] | Sequence[Any]]
@@ -156,7 +156,7 @@ class Ledger:
     def vacuum(self) -> int:
         """Delete files that no table version needs any more; returns how many."""
         deleted = 0
-        for table in (*ALL_TABLES, CONFIGS, WORKLOADS):
+        for table in (*ALL_TABLES, *OF_MOMENTS):
             found = self._open(table)
             if found is not None:
                 with writing(self.root / table.name), reading(self.root / table.name):

@@ -323,4 +323,25 @@ number that is not known is -1; `flavors` are joined by commas, `owner` is what 
 is all that it ran, `succeeded` is yes, no or "". No part of the ledger's digest: they are of the moment of a
 collection and not of its window."""
 
+STARTS = Table(
+    "starts",
+    {
+        "uid": "text",
+        "namespace": "text",
+        "name": "text",
+        "queue": "text",
+        "gpus": "int",
+        "planned_ms": "int",
+        "first_ms": "int",
+        "started_ms": "int",
+        "because": "text",
+    },
+    ("started_ms", "uid"),
+)
+"""Jobs of planned queues that began, in the partition of the day they did: the start of the plan in force, the first
+start that any plan gave, the real one, and why then. -1 is not known. No part of the ledger's digest either."""
+
+OF_MOMENTS = (CONFIGS, WORKLOADS, STARTS)
+"""What was seen at the moment of a collection: no part of the ledger's digest."""
+
 ALL_TABLES = (SAMPLES, SERIES, RUNS, SCRAPES, COVERAGE, PRICES, OUTCOMES, VERDICTS, SERVING, CAPACITY)

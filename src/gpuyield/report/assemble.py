@@ -18,6 +18,7 @@ from gpuyield.report.sections.mind import mind_section
 from gpuyield.report.sections.plan import at_once_bars, peaks, plan_section
 from gpuyield.report.sections.queue import queue_section
 from gpuyield.report.sections.services import services_section
+from gpuyield.report.sections.starts import starts_section
 from gpuyield.report.sections.teams import teams_section
 from gpuyield.report.sections.waterfall import waterfall_section
 from gpuyield.report.sentences import account_headline, count, gpu_hours, has_outcomes, percent, window_words
@@ -27,6 +28,7 @@ _ORDER: tuple[Callable[[Facts], Section | None], ...] = (
     queue_section,
     levers_section,
     plan_section,
+    starts_section,
     services_section,
     mind_section,
     waterfall_section,

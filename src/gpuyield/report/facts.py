@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 
 from gpuyield.model.evidence import Gap
 from gpuyield.model.services import Services
+from gpuyield.model.starts import Started
 from gpuyield.model.waterfall import Account
 
 Document = Mapping[str, Any]
@@ -26,8 +27,9 @@ class SourceRead:
 class Facts:
     """All that a page tells; what is None was not asked or could not be answered, and the page says so.
 
-    `measured` are the newest measure documents of services. `after_services`: the plan's GPUs are those that services
-    leave. `decision_path` is the file that holds the decision (None: it was not written to one).
+    `starts` are the jobs of planned queues that began in the window (None: no plan is enforced). `measured` are the
+    newest measure documents of services. `after_services`: the plan's GPUs are those that services leave.
+    `decision_path` is the file that holds the decision (None: it was not written to one).
     """
 
     cluster: str
@@ -41,6 +43,7 @@ class Facts:
     plan_inputs: Document | None = None
     decision: Document | None = None
     services: Services | None = None
+    starts: tuple[Started, ...] | None = None
     measured: tuple[Document, ...] = ()
     gaps: tuple[Gap, ...] = ()
     sources: tuple[SourceRead, ...] = ()

@@ -11,20 +11,24 @@ from gpuyield.collect.kubeconfig import ACCOUNT_FOLDER
 from gpuyield.collect.kueue.finished import Finished, finished_work, read_finished, write_finished
 from gpuyield.collect.kueue.reading import OF_RUNS, read_objects, serves_kueue
 from gpuyield.collect.kueue.snapshot import snapshot
+from gpuyield.collect.kueue.starts import read_starts, started_work, write_starts
 from gpuyield.collect.probe import ApiServer, api_server
 from gpuyield.decide.live.claims import with_claims
 from gpuyield.decide.live.jobs import LiveTerms
 from gpuyield.decide.live.problem import LiveProblem, live_problem
 from gpuyield.errors import DeclarationError, SourceError
 from gpuyield.ledger import Ledger
+from gpuyield.ledger.tables import STARTS
 from gpuyield.model.declaration import Declaration
 from gpuyield.model.duration import DurationBasis, FamilyDuration
 from gpuyield.model.evidence import Gap
 from gpuyield.model.kueue import ClusterSnapshot
+from gpuyield.model.starts import Started
 from gpuyield.plan.online.durations import Durations, PastRun, learn
 from gpuyield.steps.run_history import RunHistory
 from gpuyield.steps.seen import family_name
-from gpuyield.steps.setting import read_declaration, wall_clock_ms, was_collected
+from gpuyield.steps.setting import Setting, read_declaration, wall_clock_ms, was_collected
+from gpuyield.units import Window, day_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,8 +134,18 @@ def past_runs(finished: Iterable[Finished]) -> list[PastRun]:
     ]
 
 
+def starts_in(setting: Setting, window: Window) -> tuple[Started, ...] | None:
+    """The jobs of planned queues that began in a window; None where none ever did."""
+    days = setting.ledger.days(STARTS)
+    inside = [day for day in days if day_name(window.from_ms) <= day <= day_name(window.to_ms)]
+    if not days:
+        return None
+    found = read_starts(setting.ledger, days=inside)
+    return tuple(one for one in found if window.from_ms <= one.started_ms < window.to_ms)
+
+
 def remember_finished(declared: Declaration, ledger: Ledger) -> tuple[Gap, ...]:
-    """Write the Workloads that have finished into the ledger; what could not be read is a gap."""
+    """Write the Workloads that have begun or finished into the ledger; what could not be read is a gap."""
     if declared.sources.kubernetes is None:
         return ()
     try:
@@ -142,4 +156,5 @@ def remember_finished(declared: Declaration, ledger: Ledger) -> tuple[Gap, ...]:
     if seen is None:
         return ()
     write_finished(ledger, finished_work(seen))
+    write_starts(ledger, started_work(seen))
     return tuple(one for one in seen.gaps if one.where.startswith("workloads "))

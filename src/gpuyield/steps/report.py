@@ -29,6 +29,7 @@ from gpuyield.steps.decide import Decided, decided, decided_on_files
 from gpuyield.steps.declared_work import Asked
 from gpuyield.steps.documents import keep, write
 from gpuyield.steps.evidence import Evidence, gather_chosen
+from gpuyield.steps.live import starts_in
 from gpuyield.steps.observed import jobs_on_time
 from gpuyield.steps.queue import queued
 from gpuyield.steps.services import Watched, measured_documents
@@ -108,6 +109,7 @@ def build(evidence: Evidence, asked: Asked, *, decision_path: Path | None = None
             plan_inputs=decision.inputs.get("plan"),
             decision=decision.document,
             services=services,
+            starts=starts_in(setting, evidence.window),
             measured=measured_documents(setting.ledger, services),
             # One gap may have reached several of them.
             gaps=tuple(dict.fromkeys((*decision.decision.gaps, *cost.gaps, *services.gaps))),

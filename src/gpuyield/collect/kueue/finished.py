@@ -5,19 +5,15 @@ Kueue may delete a Workload soon after it has finished; the ledger keeps what it
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any  # Rows of a SQL engine have no narrower type.
 
-import numpy.typing as npt
-
-from gpuyield.ledger import Columns, Ledger
+from gpuyield.collect.kueue.remembered import MISSING, number, recalled, remember
+from gpuyield.ledger import Ledger
 from gpuyield.ledger.tables import WORKLOADS
 from gpuyield.model.kueue import ClusterSnapshot, Work, WorkState
-from gpuyield.units import day_name
 
-_MISSING = -1
 _SAID = {True: "yes", False: "no", None: ""}
 
 
@@ -58,20 +54,7 @@ def write_finished(ledger: Ledger, found: Iterable[Finished]) -> None:
     Raises:
         SourceError: No room, no rights, or a damaged ledger.
     """
-    by_day: dict[str, list[Finished]] = defaultdict(list)
-    for one in found:
-        by_day[day_name(one.finished_ms)].append(one)
-    for day, its in sorted(by_day.items()):
-        new = {one.uid: _row(one) for one in its}
-
-        def united(old: dict[str, npt.NDArray[Any]], new: dict[str, dict[str, object]] = new) -> Columns:
-            kept = [at for at, uid in enumerate(old["uid"]) if uid not in new]
-            return {
-                name: [*(old[name][at] for at in kept), *(row[name] for row in new.values())]
-                for name in WORKLOADS.columns
-            }
-
-        ledger.update_day(WORKLOADS, day, united)
+    remember(ledger, WORKLOADS, ((one.finished_ms, _row(one)) for one in found))
 
 
 def read_finished(ledger: Ledger) -> tuple[Finished, ...]:
@@ -80,9 +63,7 @@ def read_finished(ledger: Ledger) -> tuple[Finished, ...]:
     Raises:
         SourceError: The ledger is damaged, or cannot be read.
     """
-    rows = ledger.read(WORKLOADS)
-    count = len(rows["uid"])
-    return tuple(_read({name: rows[name][at] for name in WORKLOADS.columns}) for at in range(count))
+    return tuple(_read(row) for row in recalled(ledger, WORKLOADS))
 
 
 def _finished(one: Work, finished_ms: int) -> Finished:
@@ -109,23 +90,19 @@ def _finished(one: Work, finished_ms: int) -> Finished:
 def _row(one: Finished) -> dict[str, object]:
     row = {name: getattr(one, name) for name in WORKLOADS.columns}
     row |= {"flavors": ",".join(one.flavors), "succeeded": _SAID[one.succeeded]}
-    return {name: _MISSING if value is None else value for name, value in row.items()}
+    return {name: MISSING if value is None else value for name, value in row.items()}
 
 
 def _read(row: dict[str, Any]) -> Finished:
-    def known(name: str) -> int | None:
-        value = int(row[name])
-        return None if value == _MISSING else value
-
     return Finished(
         **{name: str(row[name]) for name in ("uid", "namespace", "name", "kind", "owner", "queue", "cluster_queue")},
         flavors=tuple(one for one in str(row["flavors"]).split(",") if one),
         gpus=int(row["gpus"]),
         created_ms=int(row["created_ms"]),
-        reserved_ms=known("reserved_ms"),
-        admitted_ms=known("admitted_ms"),
+        reserved_ms=number(row["reserved_ms"]),
+        admitted_ms=number(row["admitted_ms"]),
         finished_ms=int(row["finished_ms"]),
-        run_ms=known("run_ms"),
+        run_ms=number(row["run_ms"]),
         succeeded={"yes": True, "no": False}.get(str(row["succeeded"])),
         evictions=int(row["evictions"]),
     )
