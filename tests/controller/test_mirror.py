@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from random import Random
 
 import pytest
@@ -23,6 +23,7 @@ from gpuyield.collect.kubernetes import (
     Change,
     Kind,
     Listed,
+    whole,
 )
 from gpuyield.collect.kueue.reading import Objects
 from gpuyield.collect.kueue.shapes import Object
@@ -202,10 +203,17 @@ def test_an_object_that_did_not_change_is_not_read_again() -> None:
 
 def test_what_may_not_be_read_is_a_gap_or_trouble() -> None:
     class Refusing(ApiObjects):
-        def list(self, kind: Kind, *, namespace: str | None = None, labels: str | None = None) -> Listed:
+        def list(
+            self,
+            kind: Kind,
+            *,
+            namespace: str | None = None,
+            labels: str | None = None,
+            keep: Callable[[Object], Object] = whole,
+        ) -> Listed:
             if kind in (NODE, ADMISSION_CHECK):
                 raise Forbidden(f"may not list {kind.plural} (403).")
-            return ApiObjects.list(self, kind, namespace=namespace, labels=labels)
+            return ApiObjects.list(self, kind, namespace=namespace, labels=labels, keep=keep)
 
     mirror = Mirror(furnished(Refusing()))
     mirror.start()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -105,11 +105,23 @@ class Change:
     object: Object
 
 
+def whole(one: Object) -> Object:
+    """All of an object."""
+    return one
+
+
 class ClusterApi(Protocol):
     """What is asked of a cluster. Every method raises SourceError, of the kinds above where they fit."""
 
-    def list(self, kind: Kind, *, namespace: str | None = None, labels: str | None = None) -> Listed:
-        """All objects, whatever the pages."""
+    def list(
+        self,
+        kind: Kind,
+        *,
+        namespace: str | None = None,
+        labels: str | None = None,
+        keep: Callable[[Object], Object] = whole,
+    ) -> Listed:
+        """All objects, whatever the pages, each as `keep` leaves it: the rest goes with its page."""
 
     def watch(self, kind: Kind, *, since: str, namespace: str | None = None) -> Iterator[Change]:
         """Changes since a version, until the server ends it. Raises Gone."""
@@ -155,13 +167,20 @@ class HttpApi:
         self._lock = threading.Lock()
         self._client, self.name = self._connect()
 
-    def list(self, kind: Kind, *, namespace: str | None = None, labels: str | None = None) -> Listed:
-        """All objects, whatever the pages."""
+    def list(
+        self,
+        kind: Kind,
+        *,
+        namespace: str | None = None,
+        labels: str | None = None,
+        keep: Callable[[Object], Object] = whole,
+    ) -> Listed:
+        """All objects, whatever the pages, each as `keep` leaves it: the rest goes with its page."""
         query = {"limit": _PAGE, **({"labelSelector": labels} if labels else {})}
         found: list[Object] = []
         while True:
             page = self._ask("GET", kind.path(None, namespace), query=query)
-            found += page.get("items") or []
+            found += map(keep, page.get("items") or [])
             meta = page.get("metadata") or {}
             if not meta.get("continue"):
                 return Listed(items=found, resource_version=str(meta.get("resourceVersion", "")))

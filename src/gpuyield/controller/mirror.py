@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from gpuyield.collect.kubernetes import (
     ADMISSION_CHECK,
@@ -173,8 +174,8 @@ class Mirror:
         return min(LONGEST_PAUSE_S, 2 * pause_s)
 
     def _list(self, kept: _Kept) -> None:
-        found = self._api.list(kept.kind)
-        objects = {uid_of(one): _lean(kept.kind, one) for one in found.items}
+        found = self._api.list(kept.kind, keep=partial(_lean, kept.kind))
+        objects = {uid_of(one): one for one in found.items}
         with self._lock:
             kept.objects, kept.is_listed, kept.lacks = objects, True, ""
             self._note_change()

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any  # Objects of the API server are JSON.
 
-from gpuyield.collect.kubernetes import AlreadyExists, Change, Conflict, Gone, Invalid, Kind, Listed, NotFound
+from gpuyield.collect.kubernetes import AlreadyExists, Change, Conflict, Gone, Invalid, Kind, Listed, NotFound, whole
 from gpuyield.collect.kueue.shapes import Object
 from gpuyield.errors import SourceError
 
@@ -96,9 +96,16 @@ class ApiObjects:
 
     # As `ClusterApi`.
 
-    def list(self, kind: Kind, *, namespace: str | None = None, labels: str | None = None) -> Listed:
+    def list(
+        self,
+        kind: Kind,
+        *,
+        namespace: str | None = None,
+        labels: str | None = None,
+        keep: Callable[[Object], Object] = whole,
+    ) -> Listed:
         found, version = self.all(kind, namespace, labels)
-        return Listed(items=deepcopy(found), resource_version=version)
+        return Listed(items=[keep(deepcopy(one)) for one in found], resource_version=version)
 
     def watch(self, kind: Kind, *, since: str, namespace: str | None = None, seconds: float = 5.0) -> Iterator[Change]:
         """Changes since a version, for so long; bookmarks where there is none.

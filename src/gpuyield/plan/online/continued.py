@@ -93,6 +93,9 @@ def carry_on(
         for name, run in old.items()
         if name in jobs and name not in running and run.start_ms > 0 and _is_kept(jobs[name], run)
     }
+    if not waiting and not running:
+        # There is nothing to carry on.
+        return make_plan(problem, seed=seed, work=work, should_stop=should_stop, advise=False)
     standing = Standing.of(problem, {**waiting, **running})
     found = replan(standing, [], now_ms=0, freeze_ms=0, work=min(work, CHANGE_WORK), bring_forward=True)
     profile = profile_of(standing.steps, found.standing.placed.values(), 0)
