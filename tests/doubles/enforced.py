@@ -13,7 +13,7 @@ from gpuyield.controller.live_plan import as_to_plan, facts, make_live_plan, nex
 from gpuyield.controller.places import PlanInForce
 from gpuyield.decide.live.jobs import LiveTerms
 from gpuyield.model.declaration import Declaration
-from gpuyield.model.kueue import WorkState
+from gpuyield.model.kueue import ClusterSnapshot, WorkState
 from gpuyield.units import SECOND_MS
 
 TERMS = LiveTerms(declaration=Declaration(), history=lambda family: None, stem=lambda name: name)
@@ -27,8 +27,14 @@ class Enforced:
     Its clock is `skew_ms` ahead of the cluster's. `in_vain` are the jobs that it let go and that got no quota by it.
     """
 
-    def __init__(self, cluster: KueueContract, *, may_write: Callable[[Action], bool] = lambda action: True) -> None:
-        self.cluster, self.may_write = cluster, may_write
+    def __init__(
+        self,
+        cluster: KueueContract,
+        *,
+        may_write: Callable[[Action], bool] = lambda action: True,
+        terms: Callable[[ClusterSnapshot], LiveTerms] = lambda seen: TERMS,
+    ) -> None:
+        self.cluster, self.may_write, self.terms = cluster, may_write, terms
         self.document: Mapping[str, Any] | None = None
         self.plan: PlanInForce | None = None
         self.said: list[Say] = []
@@ -55,7 +61,7 @@ class Enforced:
         late = change_ms is not None and now_ms >= change_ms + SECOND_MS
         is_old = not 0 <= now_ms - self._made_ms < BEAT_MS  # Of the future, too, where the clock was put back.
         if self.plan is None or made_of != self._facts or late or is_old:
-            made = make_live_plan(there, TERMS, self.document, should_stop=lambda: False)
+            made = make_live_plan(there, self.terms(there), self.document, should_stop=lambda: False)
             self.document = made.stored.document
             self.plan = PlanInForce.of(self.document, made.live.work)
             self._facts, self._made_ms = made_of, now_ms
