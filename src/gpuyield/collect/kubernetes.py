@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Protocol
 
 import httpx2
+import msgspec
 
 from gpuyield.collect.endpoint import ssl_context
 from gpuyield.collect.kubeconfig import endpoint_of, find_cluster
@@ -202,12 +203,12 @@ class HttpApi:
                     answer.read()
                     raise _refusal(answer, f"watch {kind.plural}")
                 for line in answer.iter_lines():
-                    event = json.loads(line)
+                    event = msgspec.json.decode(line)
                     if event["type"] == "ERROR":
                         said = event["object"]
                         raise _error(int(said.get("code", 500)), str(said.get("message", "")), f"watch {kind.plural}")
                     yield Change(type=event["type"], object=event["object"])
-        except (httpx2.HTTPError, ValueError) as err:
+        except (httpx2.HTTPError, msgspec.MsgspecError) as err:
             raise _unreachable(self.name, err) from err
 
     def get(self, kind: Kind, name: str, namespace: str | None = None) -> Object:
@@ -281,7 +282,10 @@ class HttpApi:
             break
         if answer.is_error:
             raise _refusal(answer, f"{method} {path}")
-        found: Object = answer.json()
+        try:
+            found: Object = msgspec.json.decode(answer.content)
+        except msgspec.MsgspecError as err:
+            raise _unreachable(self.name, err) from err
         return found
 
     def _connect_again(self, refused: httpx2.Client) -> None:
@@ -315,8 +319,8 @@ def connect(context: str | None) -> HttpApi:
 
 def _refusal(answer: httpx2.Response, asked: str) -> SourceError:
     try:
-        status = answer.json()
-    except ValueError:
+        status = msgspec.json.decode(answer.content)
+    except msgspec.MsgspecError:
         status = {}
     said = str(status.get("message") or answer.text[:_MOST_SAID])
     if answer.status_code == 409 and status.get("reason") == "AlreadyExists":

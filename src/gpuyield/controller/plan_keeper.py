@@ -129,7 +129,9 @@ class PlanKeeper:
         """The plan in force for what is seen now; None where there is none yet, or no plan of ours can be trusted."""
         if self._looked_ms is None or now_ms - self._looked_ms >= LOOK_MS or now_ms < self._looked_ms:
             self._looked_ms = now_ms
-            self._look_at_store(seen, now_ms)
+            if self._look_at_store(seen, now_ms):
+                # Who holds quota is answered by it at once; the next round makes a plan of what changed since.
+                return self.in_force
         there = as_to_plan(
             seen, is_parked=self._is_parked, is_asked=self._asks_in_vain(now_ms), starting=self._starting(seen, now_ms)
         )
@@ -242,7 +244,9 @@ class PlanKeeper:
 
     # The store.
 
-    def _look_at_store(self, seen: ClusterSnapshot, now_ms: int) -> None:
+    def _look_at_store(self, seen: ClusterSnapshot, now_ms: int) -> bool:
+        """Whether its plan was taken over just now."""
+        before = self.tally.taken_over
         try:
             pointer = self._store.pointer()
             if pointer is None:
@@ -258,6 +262,7 @@ class PlanKeeper:
         except SourceError as err:
             self.store_trouble = str(err)
             _log.warning("the plan store cannot be read: %s", err)
+        return self.tally.taken_over != before
 
     def _take_over(self, stored: StoredPlan, seen: ClusterSnapshot, now_ms: int) -> None:
         """The plan of the store, made by the leader before us or published, where it stands its check."""

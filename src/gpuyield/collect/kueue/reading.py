@@ -17,8 +17,8 @@ VERSIONS = ("v1beta2", "v1beta1")
 """The versions of Kueue's API that are understood, best first."""
 
 NEEDED = ("resourceflavors", "clusterqueues", "localqueues", "workloads")
-OF_RUNS = ("workloads", "jobs", "admissionchecks")
-"""What tells which work has begun and finished, how long it ran, what made it, and whether it was planned."""
+OF_RUNS = ("workloads", "jobs")
+"""What tells which work has begun and finished, how long it ran, and what made it."""
 
 _COST = {
     f"cohorts.{KUEUE}": "Cohorts count as if they had no parent and no quota of their own.",
