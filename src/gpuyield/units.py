@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from decimal import ROUND_HALF_EVEN, Decimal
 from fractions import Fraction
+from functools import lru_cache
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from gpuyield.errors import DeclarationError, InternalError
@@ -159,6 +160,7 @@ def next_local_clock(after_ms: int, clock: time, zone: tzinfo) -> int:
     raise InternalError(f"no {clock} within three days after {format_instant(after_ms)}.")
 
 
+@lru_cache(maxsize=4096)
 def parse_duration(text: str) -> int:
     """Milliseconds of a duration such as `800ms`, `2h`, `3h30m`, `14d`, `6w`; a unit is required.
 
