@@ -458,7 +458,8 @@ def test_the_controller_can_do_what_it_needs(stage: Scenario, ours: Client) -> N
         refusal(lambda: ours.apply(beat, manager=OUR_GATE, subresource="status")),
     ]
 
-    assert [one for one in said if one] == []
+    # What is there already was not refused for want of a right.
+    assert [one for one in said if one and not one.startswith("409 ")] == []
 
 
 def test_plans_are_written_by_publishers_and_nobody_else(stack: ControlPlane, stage: Scenario) -> None:
