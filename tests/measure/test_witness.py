@@ -18,7 +18,7 @@ from gpuyield.measure.engines import gpu_reading_of_server, server_reading
 from gpuyield.measure.protocols.chat import Chat
 from gpuyield.measure.sender.bench import LiveBench, Orders
 from gpuyield.measure.sender.target import parse_target
-from gpuyield.measure.witness import Readings, witness_of
+from gpuyield.measure.witness import Readings, other_gpus, witness_of
 from gpuyield.model.measure import NEVER_NS, Phase, ProbePlan, Records, ResponseStatus
 from gpuyield.model.witness import GpuReading, Histogram, ServerReading, Witness
 from gpuyield.steps.measure_gpus import ExporterPage
@@ -201,6 +201,24 @@ def test_cards_are_averaged_and_the_least_and_the_most_busy_are_told() -> None:
     assert told.gpu.busy == pytest.approx(0.8)
 
 
+def test_other_cards_than_in_the_probe_before_are_told_and_unknown_ones_are_not() -> None:
+    def witness(*models: str) -> Witness:
+        busy = {f"card-{at}": 0.5 for at in range(2)}
+        told = {f"card-{at}": model for at, model in enumerate(models)}
+        seen = [GpuReading(at_ns=at * _SECOND, metric="m", busy=busy, mark=str(at), models=told) for at in range(4)]
+        return witness_of(Readings(gpu=seen), plan(10), sent(4, ttft_s=0.1))
+
+    same, other, unknown = witness("H100", "H100"), witness("H100", "A100"), witness()
+
+    assert same.gpu is not None
+    assert same.gpu.models == {"H100": 2}
+    assert other_gpus([None, same], same) == ""
+    assert other_gpus([same, unknown], unknown) == ""
+    assert (
+        other_gpus([same, unknown], other) == "The GPUs changed: 2 H100 in a probe before, 1 A100, 1 H100 in this one."
+    )
+
+
 @pytest.fixture
 def slow_server() -> Iterator[RunningDouble]:
     with running_double(engine=EngineSettings(slots=2, step_s=0.04, output_tokens=4)) as running:
@@ -217,6 +235,7 @@ def test_server_and_gpu_are_watched_beside_the_load(slow_server: RunningDouble) 
     assert seen.server.kv_used.most == 1.0
     assert seen.gpu is not None
     assert seen.gpu.busy > 0.5
+    assert seen.gpu.models == {"pretended": 1}
     assert seen.gaps == ()
 
 

@@ -28,9 +28,9 @@ def run(
 ) -> Answer:
     """Start each job when the plan says so: plan, verify, release, and tell. Runs until SIGTERM.
 
-    It plans ClusterQueues that name an AdmissionCheck of gpuyield. A job is released when its planned time has come, its
-    quota is free, and what is planned before it on the same GPUs has ended; nothing that runs is ever stopped. In other
-    queues it only takes its own gate off again. One replica leads, others stand by.
+    It plans ClusterQueues that name an AdmissionCheck of gpuyield. A job is released when its planned time has come,
+    its quota is free, and what is planned before it on the same GPUs has ended; nothing that runs is ever stopped. In
+    other queues it only takes its own gate off again. One replica leads, others stand by.
 
     Parameters
     ----------

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -24,12 +24,14 @@ _PREFIXES = ("DCGM_", "dcgm_", "gpu_", "GPU_")
 class GpuPage:
     """The best activity that a page has: `busy` by card (or MIG instance) as a ratio, and the metric's name.
 
-    `mark` is another one as soon as the exporter says anything new.
+    `models` are those of the cards, "" where the exporter does not tell. `mark` is another one as soon as the exporter
+    says anything new.
     """
 
     metric: str
     busy: dict[str, float]
     mark: str
+    models: dict[str, str] = field(default_factory=dict)
 
 
 def read_gpu_page(page: str, *, namespace: str | None = None) -> GpuPage | None:
@@ -43,7 +45,8 @@ def read_gpu_page(page: str, *, namespace: str | None = None) -> GpuPage | None:
         chosen = held(measured, activity, namespace)
         if chosen:
             busy = busy_of((one.card, float(one.values[0])) for one in chosen)
-            return GpuPage(metric=chosen[0].card.name, busy=busy, mark=mark)
+            models = models_of(one.card for one in chosen)
+            return GpuPage(metric=chosen[0].card.name, busy=busy, mark=mark, models=models)
     return None
 
 
@@ -65,10 +68,20 @@ def _found(sample: Sample) -> Found:
     )
 
 
+def models_of(cards: Iterable[Card]) -> dict[str, str]:
+    """The model of each card or MIG instance."""
+    return {name_of(card): " ".join(filter(None, (card.model, card.profile))) for card in cards}
+
+
+def name_of(card: Card) -> str:
+    """A card, or its MIG instance."""
+    return "/".join(filter(None, (card.card, card.instance)))
+
+
 def busy_of(values_of: Iterable[tuple[Card, float]]) -> dict[str, float]:
     """Each card, or MIG instance, once. Of several pods on it, equal values are copies of the card's, others shares."""
     values: dict[str, list[float]] = defaultdict(list)
     for card, value in values_of:
         if not np.isnan(value):
-            values["/".join(filter(None, (card.card, card.instance)))].append(value)
+            values[name_of(card)].append(value)
     return {card: many[0] if len(set(many)) == 1 else min(1.0, sum(many)) for card, many in values.items()}

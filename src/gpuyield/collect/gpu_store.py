@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from gpuyield.collect import names
 from gpuyield.collect.activity import Found, Measured, map_cards, read_activity, target_of
-from gpuyield.collect.gpu_page import busy_of, held
+from gpuyield.collect.gpu_page import busy_of, held, models_of
 from gpuyield.collect.prometheus import Prometheus, RawSeries
 from gpuyield.collect.state import Question
 from gpuyield.ledger.tables import Activity
@@ -22,7 +22,7 @@ _MOVING = ("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", "DCGM_FI_DEV_POWER_USAGE")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuScrape:
-    """What one exporter said at one scrape: `busy` by card (or MIG instance) as a ratio.
+    """What one exporter said at one scrape: `busy` by card (or MIG instance) as a ratio, and `models` of the cards.
 
     `mark` is another one as soon as that exporter says anything new.
     """
@@ -32,6 +32,7 @@ class GpuScrape:
     metric: str
     busy: Mapping[str, float]
     mark: str
+    models: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_gpu_scrapes(source: Prometheus, window: Window, *, namespace: str) -> list[GpuScrape]:
@@ -77,6 +78,7 @@ def _scrapes(exporter: str, chosen: Sequence[Measured], series: Sequence[RawSeri
             metric=values[0][0].card.name,
             busy=busy_of((one.card, value) for one, value in values),
             mark=str(int(np.searchsorted(moved_ms, ts_ms, side="right"))),
+            models=models_of(one.card for one, _ in values),
         )
         for ts_ms, values in at.items()
     ]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -72,6 +72,18 @@ def witness_of(readings: Readings, plan: ProbePlan, records: Records) -> Witness
         reason = "the GPU exporter told nothing new during the probe: it reads the GPUs too seldom"
         gaps.append(Gap(reason=reason, where="witness.gpu"))
     return Witness(server=server, gpu=gpu, remarks=tuple(remarks), gaps=tuple(gaps))
+
+
+def other_gpus(before: Sequence[Witness | None], now: Witness) -> str:
+    """Why the GPUs are not those of the probes before, in a sentence; empty where they are, or nobody tells."""
+    told = [one.gpu.models for one in (*before, now) if one is not None and one.gpu is not None and one.gpu.models]
+    if now.gpu is None or not now.gpu.models or told[0] == now.gpu.models:
+        return ""
+    return f"The GPUs changed: {_words(told[0])} in a probe before, {_words(now.gpu.models)} in this one."
+
+
+def _words(models: Mapping[str, int]) -> str:
+    return ", ".join(f"{number} {model}" for model, number in sorted(models.items()))
 
 
 def growth(before: Histogram, after: Histogram) -> SeenLatency | None:
@@ -173,6 +185,7 @@ def _gpu(readings: Sequence[GpuReading], span: _Span) -> GpuWitness | None:
         return None
     cards = sorted({card for one in inside for card in one.busy})
     means = [float(np.mean([one.busy[card] for one in inside if card in one.busy])) for card in cards]
+    model_of = {card: model for one in inside for card, model in one.models.items() if model}
     return GpuWitness(
         metric=inside[-1].metric,
         gpus=len(cards),
@@ -180,6 +193,7 @@ def _gpu(readings: Sequence[GpuReading], span: _Span) -> GpuWitness | None:
         busy=float(np.mean(means)),
         least=min(means),
         most=max(means),
+        models=Counter(sorted(model_of[card] for card in cards)) if all(card in model_of for card in cards) else {},
     )
 
 

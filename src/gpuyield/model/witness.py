@@ -49,7 +49,7 @@ class GpuReading:
     """How busy each card was, as a ratio, at one instant of the probe's clock.
 
     `mark` changes when the exporter says anything new: between two of its own readings it repeats itself. `exporter`
-    tells one from another where there are several.
+    tells one from another where there are several. `models` are those of the cards, as far as it tells.
     """
 
     at_ns: int
@@ -57,6 +57,7 @@ class GpuReading:
     busy: Mapping[str, float]
     mark: str
     exporter: str = ""
+    models: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +100,10 @@ class ServerWitness:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuWitness:
-    """How busy the cards were: the mean of all, the least and the most busy one, as ratios."""
+    """How busy the cards were: the mean of all, the least and the most busy one, as ratios.
+
+    `models` counts the cards of each model; empty where the exporter does not tell of all of them.
+    """
 
     metric: str
     gpus: int
@@ -107,6 +111,7 @@ class GpuWitness:
     busy: float
     least: float
     most: float
+    models: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

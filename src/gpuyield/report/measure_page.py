@@ -10,7 +10,7 @@ from gpuyield.report.facts import Document
 from gpuyield.report.page import Figure, Page, Tone
 from gpuyield.report.screens.measure import busy_sentence, headline_of, is_expired, objective_line
 from gpuyield.report.sections.measured import measured_section
-from gpuyield.report.sentences import in_percent
+from gpuyield.report.sentences import cards_words, in_percent
 from gpuyield.report.tables import format_local
 from gpuyield.units import parse_instant
 
@@ -62,4 +62,6 @@ def _figures(document: Document) -> list[Figure]:
     if config.get("engine"):
         named = " ".join(str(one) for one in (config["engine"], config.get("version")) if one)
         found.append(Figure(label="Engine", value=named, note=str(config.get("model") or "")))
+    if config.get("hardware"):
+        found.append(Figure(label="GPUs", value=cards_words(config["hardware"])))
     return found

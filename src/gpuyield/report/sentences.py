@@ -25,6 +25,11 @@ def listed(words: Sequence[str], *, most: int = 4) -> str:
     return f"{', '.join(words[:-1])} and {words[-1]}"
 
 
+def cards_words(models: Mapping[str, int]) -> str:
+    """Cards by model: `8 NVIDIA H100`."""
+    return ", ".join(f"{number} {model}" for model, number in sorted(models.items()))
+
+
 def percent(part: int, whole: int) -> str:
     """A whole percentage; what is not zero is never shown as 0 %, what is not all never as 100 %."""
     if not whole:

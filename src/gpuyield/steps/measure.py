@@ -112,7 +112,7 @@ def find(asked: Asked, *, folder: Path, say: Say, tell: Say, gpus: GpuWatch | No
     try:
         with LiveBench(orders) as bench:
             measurement = search(
-                kept.recording(watched(bench, asked, gpus)),
+                kept.recording(watched(bench, asked, gpus, before)),
                 asked.schedule.arrivals,
                 settings,
                 kept=before,

@@ -19,7 +19,7 @@ from gpuyield.measure.manifests import RECORDS_PATH, Place, manifests
 from gpuyield.measure.protocols.choices import Choices
 from gpuyield.measure.search import conclude, next_probe
 from gpuyield.measure.shards import MOST_SHARDS, Round, mistakes_of, run_of
-from gpuyield.measure.witness import Readings, witness_of
+from gpuyield.measure.witness import Readings, other_gpus, witness_of
 from gpuyield.model.declaration import Declaration
 from gpuyield.model.document import schema_name
 from gpuyield.model.measure import ProbePlan, Stop
@@ -164,11 +164,9 @@ def merge(
         raise SourceError.of(mistakes)
     run = run_of(round_, arrivals, shards, lag_limit_s=asked.lag_limit_s)
     report = shards[0].report
-    run = replace(
-        run,
-        changed=run.changed or kept.same_service(report.served),
-        witness=witness_of(_gpu_readings(asked, declared, file.parent, round_), round_.plan, run.records),
-    )
+    witness = witness_of(_gpu_readings(asked, declared, file.parent, round_), round_.plan, run.records)
+    changed = run.changed or kept.same_service(report.served) or other_gpus([one.witness for one in before], witness)
+    run = replace(run, changed=changed, witness=witness)
     probe = judge(round_.plan, run, settings.objectives)
     kept.record(round_.plan, arrivals, run.records)
     kept.keep(probe)

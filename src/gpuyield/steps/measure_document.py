@@ -92,6 +92,7 @@ def _subject(found: Found, records: Path) -> Subject:
             "version": served.version,
             "model": asked.model or None,
             "settings": dict(served.settings),
+            "hardware": hardware_of(found.measurement),
         },
         config_digest=served.digest,
         replicas=asked.replicas,
@@ -99,11 +100,18 @@ def _subject(found: Found, records: Path) -> Subject:
         sources=tuple(sources),
         likeness=likeness,
         load=load_document(asked),
-        gaps=(*_gaps(asked, served), *likeness.gaps),
+        gaps=(*_gaps(asked, served, found.measurement), *likeness.gaps),
     )
 
 
-def _gaps(asked: Asked, served: Served) -> tuple[Gap, ...]:
+def hardware_of(found: Measurement) -> dict[str, int] | None:
+    """The cards by model that the exporter told of during the probes; None where it did not, or they changed."""
+    seen = [one.witness.gpu.models for one in found.probes if one.witness is not None and one.witness.gpu is not None]
+    told = [dict(one) for one in seen if one]
+    return told[0] if told and all(one == told[0] for one in told) else None
+
+
+def _gaps(asked: Asked, served: Served, found: Measurement) -> tuple[Gap, ...]:
     gaps: list[Gap] = []
     numbers = {"--replicas": asked.replicas, "--gpus-per-replica": asked.gpus_per_replica}
     unknown = [option for option, number in numbers.items() if number is None]
@@ -112,6 +120,9 @@ def _gaps(asked: Asked, served: Served) -> tuple[Gap, ...]:
         gaps.insert(0, Gap(reason=reason, where="result.certified_rps_per_gpu"))
     if served.engine is None:
         gaps.append(Gap(reason="the server tells nothing of its engine and settings", where="config"))
+    if hardware_of(found) is None:
+        reason = "no exporter told of the same GPUs throughout: --gpu-metrics or sources.prometheus would"
+        gaps.append(Gap(reason=reason, where="config.hardware"))
     return tuple(gaps)
 
 

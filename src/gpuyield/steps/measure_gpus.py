@@ -74,7 +74,7 @@ class _PagesTold:
         found = read_gpu_page(page, namespace=self._namespace)
         if found is None:
             return None
-        return GpuReading(at_ns=at_ns, metric=found.metric, busy=found.busy, mark=found.mark)
+        return GpuReading(at_ns=at_ns, metric=found.metric, busy=found.busy, mark=found.mark, models=found.models)
 
 
 class MetricsStore:
@@ -110,6 +110,7 @@ class MetricsStore:
                 busy=one.busy,
                 mark=one.mark,
                 exporter=one.exporter,
+                models=one.models,
             )
             for one in scrapes
         ]

@@ -7,7 +7,7 @@ from typing import Any  # Documents are JSON.
 
 from gpuyield.report.answer import Answer, Next
 from gpuyield.report.screens.measure import objective_line
-from gpuyield.report.sentences import in_percent
+from gpuyield.report.sentences import cards_words, in_percent
 from gpuyield.report.tables import Column, Kind, Table
 
 
@@ -65,6 +65,7 @@ def _held(document: Mapping[str, Any]) -> list[str]:
     first, second = document["first"]["config"], document["second"]["config"]
     settings = first.get("settings") or {}, second.get("settings") or {}
     pairs = [(key, first.get(key), second.get(key)) for key in ("engine", "version", "model")]
+    pairs.append(("hardware", cards_words(first.get("hardware") or {}), cards_words(second.get("hardware") or {})))
     pairs += [(key, settings[0].get(key), settings[1].get(key)) for key in sorted({*settings[0], *settings[1]})]
     told = [f"{key} {one or 'not said'} and {other or 'not said'}" for key, one, other in pairs if one != other]
     if not told:
