@@ -207,6 +207,52 @@ def test_a_node_selector_rules_flavors_out() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("terms", "flavors"),
+    [
+        ([[("gpu", "In", ["a100", "b200"])]], ["a100"]),
+        ([[("gpu", "NotIn", ["a100"])]], ["h100"]),
+        ([[("gpu", "Exists", [])]], ["h100", "a100"]),
+        ([[("gpu", "DoesNotExist", [])]], []),
+        ([[("generation", "Gt", ["8"])]], ["h100"]),
+        ([[("generation", "Lt", ["9"]), ("gpu", "In", ["a100"])]], ["a100"]),
+        ([[("gpu", "In", ["h100"]), ("generation", "Lt", ["9"])]], []),
+        ([[("gpu", "In", ["a100"])], [("generation", "In", ["9"])]], ["h100", "a100"]),
+        ([[("zone", "In", ["x"])]], ["h100", "a100"]),
+        ([[("zone", "In", ["x"])], [("gpu", "In", ["a100"])]], ["h100", "a100"]),
+        ([[("gpu", "Roughly", ["a100"])]], []),
+    ],
+)
+def test_required_node_affinity_rules_flavors_out_as_kueue_does(
+    terms: list[list[tuple[str, str, list[str]]]], flavors: list[str]
+) -> None:
+    asks = workload("b", 2)
+    asks["spec"]["podSets"][0]["template"]["spec"]["affinity"] = {
+        "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {
+                "nodeSelectorTerms": [
+                    {"matchExpressions": [{"key": key, "operator": how, "values": values} for key, how, values in term]}
+                    for term in terms
+                ]
+            }
+        }
+    }
+    live = problem(
+        seen(
+            resourceflavors=[flavor("h100", gpu="h100", generation="9"), flavor("a100", gpu="a100", generation="8")],
+            clusterqueues=[queue("batch", {"h100": {"nominalQuota": 4}, "a100": {"nominalQuota": 4}})],
+            localqueues=[local_queue("main", "batch")],
+            nodes=[node("n0", 4, gpu="h100", generation="9"), node("n1", 4, gpu="a100", generation="8")],
+            workloads=[asks],
+            jobs=[job("b", expected_duration="1h")],
+        )
+    )
+
+    assert [[shape.flavor for shape in one.shapes] for one in live.problem.jobs] == ([flavors] if flavors else [])
+    if not flavors:
+        assert "its nodes are not those of the required node affinity" in waiting(live)["evals/b"].why
+
+
 def test_a_pod_wider_than_every_node_is_told() -> None:
     live = cluster(
         [workload("b", 4)], [job("b", expected_duration="1h")], quota=8, nodes=[node("n0", 2, gpu="h100")] * 2

@@ -43,6 +43,7 @@ NEEDED = (RESOURCE_FLAVOR, CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD, ADMISSION_CHECK
 USEFUL = (COHORT, CRON_JOB, NODE, POD)
 """Without the right to read these there is a gap, and the controller goes on."""
 
+_WHERE = ("nodeName", "nodeSelector", "tolerations", "affinity")
 _READ_WHOLE = frozenset({*NEEDED, *USEFUL})
 RESYNC_S = 300.0
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 10.0
@@ -246,7 +247,7 @@ def _lean_template(template: Object) -> Object:
 
 def _asked_of(spec: Object) -> Object:
     """Of a pod's spec where it may run, and how much its containers ask for."""
-    kept: Object = {key: spec[key] for key in ("nodeName", "nodeSelector", "tolerations") if key in spec}
+    kept: Object = {key: spec[key] for key in _WHERE if key in spec}
     for key in ("containers", "initContainers"):
         kept[key] = [
             {part: one[part] for part in ("resources", "restartPolicy") if part in one} for one in spec.get(key) or ()

@@ -5,7 +5,7 @@ Nothing here is judged: annotations are as they were written. GPUs are whole dev
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -174,14 +174,60 @@ class GpuPod:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LabelRule:
+    """What a node's label must be: `operator` is In, NotIn, Exists, DoesNotExist, Gt or Lt."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+    def holds(self, labels: Mapping[str, str]) -> bool:
+        """Whether these labels keep to it; an operator that nobody knows is kept by none."""
+        value = labels.get(self.key)
+        match self.operator:
+            case "In":
+                return value in self.values
+            case "NotIn":
+                return value not in self.values
+            case "Exists":
+                return value is not None
+            case "DoesNotExist":
+                return value is None
+            case "Gt" | "Lt" if value is not None and len(self.values) == 1:
+                try:
+                    difference = int(value) - int(self.values[0])
+                except ValueError:
+                    return False
+                return difference > 0 if self.operator == "Gt" else difference < 0
+        return False
+
+
+Terms = tuple[tuple[LabelRule, ...], ...]
+"""Rules of which one term must hold, each with all that is in it; empty where nothing is required."""
+
+
+def keeps_to(terms: Terms, labels: Mapping[str, str], keys: Collection[str]) -> bool:
+    """Whether nodes with these labels are among those that are required, as far as `keys` tell one flavor from another.
+
+    As Kueue does it, rules on other labels do not count; a term without any that counts admits every flavor.
+    """
+    counted = [[rule for rule in term if rule.key in keys] for term in terms]
+    return not terms or any(all(rule.holds(labels) for rule in term) for term in counted)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PodSet:
-    """Pods alike of one Workload: how many, the GPUs of each, and where they may go."""
+    """Pods alike of one Workload: how many, the GPUs of each, and where they may go.
+
+    `node_terms` are the required node affinity.
+    """
 
     name: str
     count: int
     gpus: int
     node_selector: Mapping[str, str] = field(default_factory=dict)
     tolerations: tuple[Toleration, ...] = ()
+    node_terms: Terms = ()
 
 
 class WorkState(StrEnum):

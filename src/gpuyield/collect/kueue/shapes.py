@@ -8,10 +8,11 @@ from decimal import Decimal
 from typing import Any, TypeAlias  # A decoded object of the API server has no narrower type.
 
 from gpuyield.errors import DeclarationError
-from gpuyield.model.kueue import PodSet, Taint, Toleration, is_gpu_resource
+from gpuyield.model.kueue import LabelRule, PodSet, Taint, Terms, Toleration, is_gpu_resource
 from gpuyield.units import parse_instant
 
 Object: TypeAlias = dict[str, Any]
+REQUIRED_AFFINITY = "requiredDuringSchedulingIgnoredDuringExecution"
 
 _PLURALS = {"RayJob": "rayjobs", "RayCluster": "rayclusters", "JobSet": "jobsets", "TrainJob": "trainjobs"}
 _QUANTITY = re.compile(r"([+-]?[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:([eE][+-]?[0-9]+)|([numkMGTPE]|[KMGTPE]i))?")
@@ -140,6 +141,22 @@ def pod_set(name: str, count: int, template: Mapping[str, Any]) -> PodSet:
         gpus=pod_gpus(spec),
         node_selector=texts(spec, "nodeSelector"),
         tolerations=tolerations(items(spec, "tolerations")),
+        node_terms=node_terms(mapping(spec, "affinity", "nodeAffinity", REQUIRED_AFFINITY)),
+    )
+
+
+def node_terms(required: Mapping[str, Any]) -> Terms:
+    """What a required node affinity asks of a node's labels; rules on its fields tell no flavor from another."""
+    return tuple(
+        tuple(
+            LabelRule(
+                key=text(one, "key"),
+                operator=text(one, "operator"),
+                values=tuple(str(value) for value in one.get("values") or ()),
+            )
+            for one in items(term, "matchExpressions")
+        )
+        for term in items(required, "nodeSelectorTerms")
     )
 
 

@@ -14,7 +14,7 @@ from gpuyield.model.declaration import BatchFamily, Declaration
 from gpuyield.model.duration import DurationBasis, FamilyDuration
 from gpuyield.model.evidence import Gap
 from gpuyield.model.job import PlanJob, Shape
-from gpuyield.model.kueue import ClusterQueue, ClusterSnapshot, Flavor, Work, WorkState, keeps_away
+from gpuyield.model.kueue import ClusterQueue, ClusterSnapshot, Flavor, Work, WorkState, keeps_away, keeps_to
 from gpuyield.model.marks import PREFIX
 from gpuyield.plan.online.claims import Claims
 from gpuyield.units import DAY_MS, HOUR_MS, SECOND_MS, format_duration, parse_zone
@@ -253,6 +253,8 @@ class JobReader:
             for key, value in pods.node_selector.items():
                 if key in keys and flavor.node_labels.get(key) != value:
                     return f"its nodes are not {key}={value}"
+            if not keeps_to(pods.node_terms, flavor.node_labels, keys):
+                return "its nodes are not those of the required node affinity"
             taint = keeps_away(flavor.taints, (*pods.tolerations, *flavor.tolerations))
             if taint is not None:
                 return f"taint {taint.key} is not tolerated"
