@@ -155,6 +155,53 @@ def test_a_beat_that_changes_no_start_writes_nothing() -> None:
     assert (keeping.tally.replans, len(store.written)) == (2, 1)
 
 
+def test_a_plan_that_did_not_change_is_the_same_one() -> None:
+    keeping = keeper(KeptInMemory())
+    first = keeping.keep(cluster(running="a"), NOW)
+
+    second = keeping.keep(cluster(running="a", at_ms=NOW + BEAT_MS), NOW + BEAT_MS)
+
+    assert first is not None
+    assert second is not None
+    assert second.stored is first.stored
+
+
+def test_the_first_start_of_a_job_outlives_later_plans_and_leaders() -> None:
+    store = KeptInMemory()
+    keeping = keeper(store)
+    keeping.keep(cluster("ab", running="a"), NOW)
+    later = NOW + 30 * MINUTE_MS + GRACE_MS
+
+    moved = keeping.keep(cluster("ab", running="a", at_ms=later), later)
+    next_one = keeper(store).keep(cluster("ab", running="a", at_ms=later), later)
+
+    assert moved is not None
+    assert [one.start_ms for name, one in moved.plan.places.items() if name.endswith("b")] == [later // 1000 * 1000]
+    assert first_start(moved, "b") == first_start(next_one, "b") == NOW + 30 * MINUTE_MS
+
+
+def test_a_first_start_whose_word_is_lost_is_not_known() -> None:
+    store = KeptInMemory()
+    first = keeper(store).keep(cluster("ab", running="a"), NOW)
+    assert first is not None
+    store.put(replace(first.stored, first_starts={}, by="somebody"))
+
+    published = keeper(store).keep(cluster("abc", running="a", at_ms=NOW + 1_000), NOW + 1_000)
+    torn = keeper(store)
+    store.pieces = (b"torn",)
+    torn_found = torn.keep(cluster("ab", running="a", at_ms=NOW + 2_000), NOW + 2_000)
+
+    assert first_start(published, "b") is None
+    assert first_start(torn_found, "b") is None
+
+
+def first_start(found: InForce | None, name: str) -> int | None:
+    """The first start of a job, by its letter."""
+    assert found is not None
+    (uid,) = [uid for uid, one in found.plan.read.items() if one.work.id.endswith(name)]
+    return found.plan.first_starts.get(uid)
+
+
 def test_the_next_leader_goes_on_with_the_plan_of_the_one_before() -> None:
     store = KeptInMemory()
     before = keeper(store).keep(cluster("abc", running="a"), NOW)

@@ -20,7 +20,7 @@ from gpuyield.units import SECOND_MS
 from laws.sizes import size
 
 _GPUS, _JOBS, _SECONDS = 4, 40, 240
-_WORLDS = size(default=0, sample=2, full=60)
+_WORLDS = size(default=60, sample=2, full=60)
 _POINT = 0.01
 HOSTILE, HONEST = "train", "evals"
 

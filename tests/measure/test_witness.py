@@ -208,12 +208,20 @@ def test_other_cards_than_in_the_probe_before_are_told_and_unknown_ones_are_not(
         seen = [GpuReading(at_ns=at * _SECOND, metric="m", busy=busy, mark=str(at), models=told) for at in range(4)]
         return witness_of(Readings(gpu=seen), plan(10), sent(4, ttft_s=0.1))
 
+    def fewer() -> Witness:
+        seen = [
+            GpuReading(at_ns=at * _SECOND, metric="m", busy={"card-0": 0.5}, mark=str(at), models={"card-0": "H100"})
+            for at in range(4)
+        ]
+        return witness_of(Readings(gpu=seen), plan(10), sent(4, ttft_s=0.1))
+
     same, other, unknown = witness("H100", "H100"), witness("H100", "A100"), witness()
 
     assert same.gpu is not None
     assert same.gpu.models == {"H100": 2}
     assert other_gpus([None, same], same) == ""
     assert other_gpus([same, unknown], unknown) == ""
+    assert other_gpus([same], fewer()) == "", "an exporter that was not scraped meanwhile"
     assert (
         other_gpus([same, unknown], other) == "The GPUs changed: 2 H100 in a probe before, 1 A100, 1 H100 in this one."
     )

@@ -101,6 +101,17 @@ def test_how_far_a_load_is_from_the_recorded_one_follows_from_the_two(seed: int)
     assert document["representative"]["prompt_distance"] is not None
 
 
+def test_a_document_of_an_older_version_is_vouched_for_but_for_its_load() -> None:
+    document, inputs = documents(*measured("slots", Level.QUICK, 1), replace(SUBJECT, likeness=likeness(3)))
+    for name in ("load", "profiles"):
+        del inputs[name]
+
+    report = check(*sealed(document, inputs))
+
+    assert report.accepted
+    assert not {"load", "representative"} & set(report.vouched)
+
+
 def test_lengths_that_are_no_distribution_are_refused() -> None:
     document, inputs = documents(*measured("slots", Level.QUICK, 1), replace(SUBJECT, likeness=likeness(3)))
     for column, value in (("share", "0.999"), ("at_most", "9999"), ("share", "2"), ("share", "x")):

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from gpuyield.collect.kueue.starts import started_work
+from gpuyield.collect.kueue.starts import started
 from gpuyield.controller.apply import Writer
 from gpuyield.controller.decide import Manner, decide, our_checks
 from gpuyield.controller.metrics import Metrics
@@ -32,20 +32,24 @@ class Acting:
 
     def act(self, seen: ClusterSnapshot, plan: InForce, now_ms: int) -> int:
         """Do what the plan asks for now; how many writes succeeded."""
-        self._since_ms = now_ms if self._since_ms is None else self._since_ms
-        self._count_starts(seen)
+        there = {one.uid for one in seen.work}
+        self._count_starts(seen, there, now_ms)
         self._count_early_stops(seen)
-        self.writer.forget_all_but({one.uid for one in seen.work})
+        self.writer.forget_all_but(there)
         decision = decide(seen, plan.plan, now_ms, manner=self.manner())
         return self.writer.write(decision.actions, now_ms, ours=our_checks(seen))
 
-    def _count_starts(self, seen: ClusterSnapshot) -> None:
+    def _count_starts(self, seen: ClusterSnapshot, there: set[str], now_ms: int) -> None:
         """How far from the plan work began that began while we led."""
-        for one in started_work(seen):
-            if one.uid not in self._counted and one.late_ms is not None and one.started_ms >= (self._since_ms or 0):
-                self.metrics.began(one.late_ms / SECOND_MS)
-                self._counted.add(one.uid)
-        self._counted &= {one.uid for one in seen.work}
+        since_ms = self._since_ms = now_ms if self._since_ms is None else self._since_ms
+        self._counted &= there
+        for work in seen.work:
+            if work.admitted_ms is None or work.admitted_ms < since_ms or work.uid in self._counted:
+                continue
+            late_ms = started(work, work.admitted_ms).late_ms
+            if late_ms is not None:
+                self.metrics.began(late_ms / SECOND_MS)
+                self._counted.add(work.uid)
 
     def _count_early_stops(self, seen: ClusterSnapshot) -> None:
         """Work that ran by our word and was then switched off by us: it must never be."""

@@ -44,33 +44,34 @@ class PlanInForce:
     """The places of all jobs by id, and the Workloads as they were read for it, by uid.
 
     `sentences` are those that were put in words already: they stay the same as long as the plan does. `first_starts`
-    are by uid what any plan gave first.
+    are by uid what any plan gave first, None where that is not known any more.
     """
 
     places: Mapping[str, Place]
     read: Mapping[str, ReadWork]
     sentences: dict[tuple[str, bool], Sentence | None] = field(default_factory=dict, compare=False, repr=False)
-    first_starts: Mapping[str, int] = field(default_factory=dict)
+    first_starts: Mapping[str, int | None] = field(default_factory=dict)
 
     @classmethod
-    def of(
-        cls, document: Mapping[str, Any], work: Iterable[ReadWork], *, first_starts: Mapping[str, int] | None = None
-    ) -> PlanInForce:
+    def of(cls, document: Mapping[str, Any], work: Iterable[ReadWork]) -> PlanInForce:
         """From a plan document and the live problem that it was made of."""
         return cls(
             places={said["id"]: _place(said) for said in document.get("jobs", ())},
             read={one.work.uid: one for one in work},
-            first_starts=first_starts or {},
         )
 
-    def with_first_starts(self, before: Mapping[str, int]) -> PlanInForce:
-        """The same, where jobs that had a place before keep the first one they had."""
-        found: dict[str, int] = {}
+    def with_first_starts(self, before: Mapping[str, int | None], *, is_first: bool) -> PlanInForce:
+        """The same, where jobs that had a place before keep the first one they had.
+
+        `is_first`: this plan is the first to place those of which `before` says nothing; else what did is lost.
+        """
+        found = dict[str, int | None]()
         for uid, one in self.read.items():
             place = self.places.get(one.work.id)
-            first_ms = before.get(uid, None if place is None else place.start_ms)
-            if first_ms is not None:
-                found[uid] = first_ms
+            if uid in before:
+                found[uid] = before[uid]
+            elif place is not None and place.start_ms is not None:
+                found[uid] = place.start_ms if is_first else None
         return replace(self, first_starts=found)
 
 

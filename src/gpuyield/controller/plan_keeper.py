@@ -120,7 +120,7 @@ class PlanKeeper:
         self._taken: Pointer | None = None
         self._generation = 0
         self._looked_ms: int | None = None
-        self._is_written = False
+        self._is_written = self._is_forgetful = False
         self.in_force: InForce | None = None
         self.store_trouble = "the plan store has not been read yet"
         self.tally = Tally()
@@ -223,12 +223,14 @@ class PlanKeeper:
         if making.before is not None and is_same_plan(making.before.document, stored.document):
             # Nothing moved: what was said of each job, and why it moved last, stays as it is.
             stored = making.before.stored
-        else:
-            self._is_written = False
         before = {} if making.before is None else making.before.plan.first_starts
-        plan = PlanInForce.of(stored.document, made.live.work).with_first_starts(before)
+        plan = PlanInForce.of(stored.document, made.live.work)
+        plan = plan.with_first_starts(before, is_first=not (making.before is None and self._is_forgetful))
+        if making.before is None or stored is not making.before.stored:
+            stored = replace(stored, first_starts=plan.first_starts)
+            self._is_written = False
         self.in_force = InForce(
-            stored=replace(stored, first_starts=plan.first_starts),
+            stored=stored,
             plan=plan,
             made_ms=making.now_ms,
             made_of=making.made_of,
@@ -277,7 +279,8 @@ class PlanKeeper:
             _log.error("what waits cannot be read: %s", err)
             return
         ours = {} if self.in_force is None else self.in_force.plan.first_starts
-        plan = PlanInForce.of(stored.document, work).with_first_starts({**stored.first_starts, **ours})
+        plan = PlanInForce.of(stored.document, work)
+        plan = plan.with_first_starts({**stored.first_starts, **ours}, is_first=False)
         self.in_force = InForce(stored=stored, plan=plan, made_ms=now_ms)
         self._is_written = True
         self.tally.taken_over += 1
@@ -288,6 +291,7 @@ class PlanKeeper:
         self.tally.torn += 1
         self.store_trouble = str(err)
         self._is_written = False
+        self._is_forgetful = True
         _log.error("%s", err)
 
     def _write(self) -> None:

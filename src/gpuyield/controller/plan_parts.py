@@ -40,14 +40,15 @@ class TornStore(SourceError):
 class StoredPlan:
     """A plan document and the bytes of its canonical inputs; `by` says who put it there.
 
-    `first_starts` is, by the uid of a job that is still to begin, the first start that any plan gave it, in epoch ms.
+    `first_starts` is, by the uid of a job that is still to begin, the first start that any plan gave it, in epoch ms;
+    None where a plan did whose word is lost.
     """
 
     document: Mapping[str, Any]
     inputs: bytes
     generation: int = 0
     by: str = ""
-    first_starts: Mapping[str, int] = field(default_factory=dict)
+    first_starts: Mapping[str, int | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +140,9 @@ def unpack(pointer: Pointer, pieces: Sequence[bytes]) -> StoredPlan:
             raise torn("it does not end where it should")
         found = json.loads(whole)
         document, inputs = found["document"], found["inputs"]
-        first_starts = {str(uid): int(at_ms) for uid, at_ms in found.get("first_starts", {}).items()}
+        first_starts = {
+            str(uid): None if at_ms is None else int(at_ms) for uid, at_ms in found.get("first_starts", {}).items()
+        }
     except (zlib.error, ValueError, KeyError, TypeError, AttributeError, RecursionError) as err:
         raise torn(f"it cannot be unpacked ({type(err).__name__})") from err
     if not isinstance(document, dict) or not isinstance(inputs, str):

@@ -11,6 +11,7 @@ import numpy as np
 
 from gpuyield.measure.engines import length_histograms
 from gpuyield.measure.representative import (
+    Distance,
     Lengths,
     Profile,
     Sent,
@@ -76,18 +77,19 @@ def drawn_pairs(profile: Profile, *, seed: int) -> tuple[NANOS, NANOS]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Likeness:
-    """The load that was sent and the one that was recorded, where both are known, and what is not known of them."""
+    """The load that was sent, the one that was recorded, and how far they are apart; None where one is not known."""
 
-    sent: Profile | None
-    recorded: Recorded | None
-    gaps: tuple[Gap, ...]
+    sent: Profile | None = None
+    recorded: Recorded | None = None
+    apart: Distance | None = None
+    gaps: tuple[Gap, ...] = ()
 
     @property
     def document(self) -> Mapping[str, Any] | None:
         """How far they are apart."""
-        if self.sent is None or self.recorded is None:
+        found = self.apart
+        if self.sent is None or self.recorded is None or found is None:
             return None
-        found = distance(self.sent, self.recorded.profile)
         return {
             "source": self.recorded.source,
             "requests": self.recorded.requests,
@@ -112,10 +114,10 @@ def likeness_of(recorded: Recorded | None, sent: Sequence[Sent], *, rate_rps: fl
     """What was sent, held against what was recorded."""
     if recorded is None:
         reason = "the load was not compared with what the service really gets: name that with --profile"
-        return Likeness(sent=None, recorded=None, gaps=(Gap(reason=reason, where="representative"),))
+        return Likeness(gaps=(Gap(reason=reason, where="representative"),))
     if not sent:
         gap = Gap(reason="no steady probe tells what was sent", where="representative")
-        return Likeness(sent=None, recorded=recorded, gaps=(gap,))
+        return Likeness(recorded=recorded, gaps=(gap,))
     ours = profile_of_sent(sent, rate_rps=rate_rps)
     found = distance(ours, recorded.profile)
     told = {"prompt lengths": found.prompt, "output lengths": found.output, "bursts": found.burst_ratio}
@@ -125,7 +127,7 @@ def likeness_of(recorded: Recorded | None, sent: Sequence[Sent], *, rate_rps: fl
         if unknown
         else ()
     )
-    return Likeness(sent=ours, recorded=recorded, gaps=gaps)
+    return Likeness(sent=ours, recorded=recorded, apart=found, gaps=gaps)
 
 
 def recorded_document(recorded: Recorded) -> Mapping[str, Any]:

@@ -77,7 +77,8 @@ def witness_of(readings: Readings, plan: ProbePlan, records: Records) -> Witness
 def other_gpus(before: Sequence[Witness | None], now: Witness) -> str:
     """Why the GPUs are not those of the probes before, in a sentence; empty where they are, or nobody tells."""
     told = [one.gpu.models for one in (*before, now) if one is not None and one.gpu is not None and one.gpu.models]
-    if now.gpu is None or not now.gpu.models or told[0] == now.gpu.models:
+    # A scrape that fell outside of a probe hides cards: fewer of the same are no change.
+    if now.gpu is None or not now.gpu.models or set(told[0]) == set(now.gpu.models):
         return ""
     return f"The GPUs changed: {_words(told[0])} in a probe before, {_words(now.gpu.models)} in this one."
 

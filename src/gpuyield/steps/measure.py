@@ -46,6 +46,8 @@ def measure(
     profile = KeptProfile(folder, question, asked)
     if apply:
         asked = with_recorded(asked, question, profile.of(question, asked, file=file, ledger_root=ledger_root))
+        if profile.note:
+            say(profile.note)
     elif question.profile != SERVER:
         asked = with_recorded(asked, question, recorded_of(question, asked, file=file, ledger_root=ledger_root))
     if not apply:

@@ -84,8 +84,8 @@ def next_round(
     if place is None or lead_ms is None or asked is None:
         raise DeclarationError.of(found.mistakes)
     folder = ledger_root / "measure"
-    recorded = KeptProfile(folder, question, asked).of(question, asked, file=file, ledger_root=ledger_root)
-    asked = with_recorded(asked, question, recorded)
+    profile = KeptProfile(folder, question, asked)
+    asked = with_recorded(asked, question, profile.of(question, asked, file=file, ledger_root=ledger_root))
     step = next_probe(settings_of(asked), Kept(folder, asked, None).probes())
     if isinstance(step, Stop):
         raise DeclarationError("this search is decided.", where=str(folder), fix="Merge its last round again.")
@@ -121,7 +121,10 @@ def next_round(
             "applied": apply,
         },
         headline=headline,
-        notes=() if apply or options.out is not None else ("--out FILE writes the manifests; so does -o json.",),
+        notes=(
+            *filter(None, [profile.note]),
+            *(() if apply or options.out is not None else ("--out FILE writes the manifests; so does -o json.",)),
+        ),
         next=_commands(name, place, manifest, same_question(question), apply=apply),
     )
 

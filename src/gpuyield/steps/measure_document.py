@@ -92,7 +92,7 @@ def _subject(found: Found, records: Path) -> Subject:
             "version": served.version,
             "model": asked.model or None,
             "settings": dict(served.settings),
-            "hardware": hardware_of(found.measurement),
+            "hardware": hardware_of(found.measurement, _gpus(asked)),
         },
         config_digest=served.digest,
         replicas=asked.replicas,
@@ -104,11 +104,20 @@ def _subject(found: Found, records: Path) -> Subject:
     )
 
 
-def hardware_of(found: Measurement) -> dict[str, int] | None:
-    """The cards by model that the exporter told of during the probes; None where it did not, or they changed."""
+def hardware_of(found: Measurement, gpus: int | None) -> dict[str, int] | None:
+    """The cards by model that the exporter told of during the probes.
+
+    None where it did not, where not all probes saw the same, and where they are not the service's `gpus` (None: not
+    told): then others hold some of them.
+    """
     seen = [one.witness.gpu.models for one in found.probes if one.witness is not None and one.witness.gpu is not None]
     told = [dict(one) for one in seen if one]
-    return told[0] if told and all(one == told[0] for one in told) else None
+    same = bool(told) and all(one == told[0] for one in told)
+    return told[0] if same and gpus in (None, sum(told[0].values())) else None
+
+
+def _gpus(asked: Asked) -> int | None:
+    return None if asked.replicas is None or asked.gpus_per_replica is None else asked.replicas * asked.gpus_per_replica
 
 
 def _gaps(asked: Asked, served: Served, found: Measurement) -> tuple[Gap, ...]:
@@ -120,8 +129,10 @@ def _gaps(asked: Asked, served: Served, found: Measurement) -> tuple[Gap, ...]:
         gaps.insert(0, Gap(reason=reason, where="result.certified_rps_per_gpu"))
     if served.engine is None:
         gaps.append(Gap(reason="the server tells nothing of its engine and settings", where="config"))
-    if hardware_of(found) is None:
-        reason = "no exporter told of the same GPUs throughout: --gpu-metrics or sources.prometheus would"
+    if hardware_of(found, _gpus(asked)) is None:
+        reason = (
+            "no exporter told of the service's GPUs and no others in every probe (--gpu-metrics, sources.prometheus)"
+        )
         gaps.append(Gap(reason=reason, where="config.hardware"))
     return tuple(gaps)
 

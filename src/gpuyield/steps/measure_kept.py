@@ -148,5 +148,7 @@ def question_key(asked: Asked, served: Served | None) -> str:
         asked.requests_sha256 or "made up",
         "" if asked.trace is None else hashlib.sha256(asked.trace.offset_ns.tobytes()).hexdigest(),
         "in the cluster" if served is None else served.digest,
+        # What another version kept has other columns.
+        RECORD_NUMBERS,
     ]
     return hashlib.sha256("\n".join(map(str, parts)).encode()).hexdigest()[:32]

@@ -33,6 +33,7 @@ from gpuyield.steps.measure_question import Question
 from gpuyield.steps.measure_service import above_v1
 from gpuyield.steps.services import serving_rows
 from gpuyield.steps.setting import chosen_window, read_setting
+from gpuyield.units import format_instant
 
 _PROMPT, _OUTPUT = "prompt_tokens", "output_tokens"
 
@@ -63,6 +64,8 @@ class KeptProfile:
 
     def __init__(self, folder: Path, question: Question, asked: Asked) -> None:
         self._path = folder / f"profile-{question_key(asked, None)}.json"
+        self.note = ""
+        """What is to be said of a profile that was kept."""
         self._moves = question.profile in (measure_load.LEDGER, measure_load.SERVER)
 
     def of(self, question: Question, asked: Asked, *, file: Path, ledger_root: Path) -> Recorded | None:
@@ -75,16 +78,23 @@ class KeptProfile:
         if not self._moves:
             return recorded_of(question, asked, file=file, ledger_root=ledger_root)
         try:
-            return recorded_of_document(json.loads(self._path.read_bytes()))
+            found = recorded_of_document(json.loads(self._path.read_bytes()))
+            at = format_instant(int(self._path.stat().st_mtime) * 1000)
+            self.note = (
+                f"The load follows what {found.source} told at {at}, when this search began. Anew: remove {self._path}"
+            )
+            return found
         except FileNotFoundError:
             pass
         except (ValueError, KeyError, TypeError) as err:
-            raise SourceError("no profile.", where=str(self._path), fix="Remove the file to read it anew.") from err
-        found = recorded_of(question, asked, file=file, ledger_root=ledger_root)
-        if found is not None:
+            raise SourceError(
+                "it is no profile.", where=str(self._path), fix="Remove it: it is then made anew."
+            ) from err
+        fresh = recorded_of(question, asked, file=file, ledger_root=ledger_root)
+        if fresh is not None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(self._path, json.dumps(recorded_document(found)).encode())
-        return found
+            write_whole(self._path, json.dumps(recorded_document(fresh)).encode())
+        return fresh
 
     def forget(self) -> None:
         """The search has ended."""

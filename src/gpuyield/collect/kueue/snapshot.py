@@ -69,10 +69,14 @@ def snapshot(objects: Objects, *, at_ms: int, memo: Memo | None = None) -> Clust
     lists = objects.lists
 
     def made(
-        plural: str, read: Callable[[Object], _Made | None], beside: Callable[[Object], Hashable] = lambda of: None
+        plural: str,
+        read: Callable[[Object], _Made | None],
+        *,
+        beside: Callable[[Object], Hashable] = lambda of: None,
+        left_out: Callable[[Object], Iterable[Gap]] = lambda of: (),
     ) -> tuple[_Made, ...]:
         found = [
-            memo.outcome(plural, one, beside(one), partial(_outcome, one, plural, read))
+            memo.outcome(plural, one, beside(one), partial(_outcome, one, plural, read, left_out))
             for one in lists.get(plural, ())
         ]
         gaps.extend(gap for one in found for gap in one.gaps)
@@ -87,7 +91,9 @@ def snapshot(objects: Objects, *, at_ms: int, memo: Memo | None = None) -> Clust
         owner = owners.get(text(controller_of(of), "uid"), {})
         return text(mapping(owner, "metadata"), "resourceVersion"), cluster_queues.get(queue)
 
-    works = made("workloads", partial(work, owners=owners, cluster_queues=cluster_queues), beside_work)
+    works = made(
+        "workloads", partial(work, owners=owners, cluster_queues=cluster_queues), beside=beside_work, left_out=_parts
+    )
     managed = {one.uid for one in works}
 
     def beside_pod(of: Object) -> Hashable:
@@ -103,7 +109,7 @@ def snapshot(objects: Objects, *, at_ms: int, memo: Memo | None = None) -> Clust
         work=works,
         recurring=made("cronjobs", recurring),
         nodes=made("nodes", _node) if "nodes" in lists else None,
-        pods=made("pods", lambda of: _pod(of, managed), beside_pod) if "pods" in lists else None,
+        pods=made("pods", lambda of: _pod(of, managed), beside=beside_pod) if "pods" in lists else None,
         checks=made("admissionchecks", queues.check),
         gaps=tuple(gaps),
     )
@@ -111,7 +117,13 @@ def snapshot(objects: Objects, *, at_ms: int, memo: Memo | None = None) -> Clust
     return found
 
 
-def _outcome(of: Object, plural: str, read: Callable[[Object], object | None]) -> _Outcome:
+def _outcome(
+    of: Object,
+    plural: str,
+    read: Callable[[Object], object | None],
+    left_out: Callable[[Object], Iterable[Gap]],
+) -> _Outcome:
+    """What is made of an object; `left_out` says what of one that counts for nothing is not known."""
     try:
         made = read(of)
     except (DeclarationError, ValueError, TypeError, AttributeError) as err:
@@ -120,7 +132,7 @@ def _outcome(of: Object, plural: str, read: Callable[[Object], object | None]) -
         meta = mapping(of, "metadata")
         name = "/".join(part for part in (text(meta, "namespace"), text(meta, "name")) if part)
         return _Outcome(gaps=(Gap(reason=f"It could not be read: {why}", where=f"{plural} {name}"),))
-    return _Outcome(made=made, gaps=tuple(_parts(of)) if made is None and plural == "workloads" else ())
+    return _Outcome(gaps=tuple(left_out(of))) if made is None else _Outcome(made=made)
 
 
 def _parts(of: Object) -> Iterable[Gap]:

@@ -18,7 +18,7 @@ def started_work(seen: ClusterSnapshot) -> tuple[Started, ...]:
     """The Workloads of planned queues that have begun."""
     ours = {one.name for one in seen.checks if one.controller == PLAN}
     return tuple(
-        _started(one, one.admitted_ms)
+        started(one, one.admitted_ms)
         for one in seen.work
         if one.admitted_ms is not None and (START_WHY in one.marks or any(check.name in ours for check in one.checks))
     )
@@ -51,7 +51,8 @@ def read_starts(ledger: Ledger, *, days: Iterable[str] | None = None) -> tuple[S
     )
 
 
-def _started(one: Work, started_ms: int) -> Started:
+def started(one: Work, started_ms: int) -> Started:
+    """What the marks of a Workload that began then say of its start."""
     return Started(
         uid=one.uid,
         namespace=one.namespace,
