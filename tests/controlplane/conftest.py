@@ -7,7 +7,7 @@ from itertools import count
 
 import binaries
 import pytest
-from enforcement import HOME, Enforcer, Planned, planned
+from enforcement import Enforcer, Planned, planned, with_home
 from kube import Client
 
 from controlplane import ControlPlane
@@ -30,15 +30,13 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
 @pytest.fixture(scope="session")
 def client(stack: ControlPlane) -> Client:
     """The administrator, with the namespace of the controller made."""
-    made = stack.client()
-    made.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": HOME}})
-    return made
+    return with_home(stack.client())
 
 
 @pytest.fixture(scope="module")
-def enforcer(stack: ControlPlane, client: Client, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Enforcer]:
+def enforcer(client: Client, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Enforcer]:
     """One replica of the controller for all tests of a module; those that end it start it again."""
-    replica = Enforcer(stack.kubeconfig(), tmp_path_factory.mktemp("enforcer"), "replica-a")
+    replica = Enforcer(client.kubeconfig, tmp_path_factory.mktemp("enforcer"), "replica-a")
     replica.start()
     yield replica
     replica.stop()

@@ -225,6 +225,12 @@ class Planned(Scenario):
         assert [one for one in self.witness.stopped if one not in by_others] == []
 
 
+def with_home(client: Client) -> Client:
+    """The same, with the namespace of the controller made."""
+    client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": HOME}})
+    return client
+
+
 @contextmanager
 def planned(client: Client, name: str, gpus: int = 4, **spec: object) -> Iterator[Planned]:
     """A planned scenario with one flavor of `gpus`, torn down at the end."""
@@ -263,4 +269,5 @@ __all__ = [
     "is_check_active",
     "planned",
     "wait_seen",
+    "with_home",
 ]

@@ -1,4 +1,4 @@
-"""The scenarios of the real control plane on the double of its API: the same file, and the double tells the same."""
+"""What only the double of the API server can do to a controller, and what is seen best without a real one's delays."""
 
 from __future__ import annotations
 
@@ -7,18 +7,14 @@ from collections.abc import Iterator
 from datetime import datetime
 
 import pytest
-from enforcement import HOME, Enforcer, Planned
+from enforcement import Planned
 from kube import Client
-from test_controller_scenarios import *  # noqa: F403  (the same tests, with the fixtures below)
-from test_controller_scenarios import FOUR
+from on_double import double_client
 
-from doubles.cluster.kueue import KueueDouble, kueue_running
 from doubles.cluster.objects import ApiObjects
-from doubles.cluster.serving import serving_objects
-from gpuyield.collect.kubernetes import NODE
 
 pytestmark = pytest.mark.controlplane
-_SIZE = {"nvidia.com/gpu": "4", "cpu": "64"}
+FOUR = ("q1", "q2", "q3", "q4")
 
 
 @pytest.fixture(scope="module")
@@ -29,26 +25,9 @@ def objects() -> ApiObjects:
 
 @pytest.fixture(scope="module")
 def client(objects: ApiObjects, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    """A cluster of one node with 4 GPUs, of which nothing is real but the HTTP."""
-    ready = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
-    node = {"metadata": {"name": "n1", "labels": {}}, "spec": {}}
-    objects.put(NODE, {**node, "status": {"allocatable": _SIZE, "capacity": _SIZE, "conditions": [ready]}})
-    folder = tmp_path_factory.mktemp("double")
-    with serving_objects(objects, folder) as kubeconfig, kueue_running(KueueDouble(objects)):
-        made = Client(kubeconfig)
-        made.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": HOME}})
+    """The double in the place of the control plane."""
+    with double_client(objects, tmp_path_factory.mktemp("double")) as made:
         yield made
-        made.close()
-
-
-@pytest.fixture(scope="module")
-def enforcer(client: Client, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Enforcer]:
-    """One replica of the controller."""
-    replica = Enforcer(client.kubeconfig, tmp_path_factory.mktemp("enforcer"), "replica-a")
-    replica.start()
-    yield replica
-    replica.stop()
-    print(replica.said()[-8000:])
 
 
 def test_watches_that_break_and_are_too_old_all_the_time_harm_no_plan(stage: Planned, objects: ApiObjects) -> None:

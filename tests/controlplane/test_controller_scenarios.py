@@ -1,15 +1,31 @@
-"""The controller enforces plans on a real control plane: nothing starts early to be stopped, nothing is stuck."""
+"""The controller enforces plans, on a real control plane and on its double: nothing starts early, nothing is stuck."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 
 import pytest
-from enforcement import Enforcer, Planned, is_check_active, planned, wait_seen
+from enforcement import Enforcer, Planned, is_check_active, planned, wait_seen, with_home
 from kube import CLUSTER_QUEUE, JOB, Client, Object, Resource, is_true, wait_for
+from on_double import double_client
 from scenario import Scenario, job_manifest, scenario, seconds_while
 
+from controlplane import ControlPlane
+from doubles.cluster.objects import ApiObjects
+
 pytestmark = pytest.mark.controlplane
+
+
+@pytest.fixture(scope="module", params=["control plane", "double"])
+def client(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    """The administrator of either: every scenario is told by both."""
+    if request.param == "double":
+        with double_client(ApiObjects(), tmp_path_factory.mktemp("double")) as made:
+            yield made
+    else:
+        stack: ControlPlane = request.getfixturevalue("stack")
+        yield with_home(stack.client())
 
 
 FOUR = ("q1", "q2", "q3", "q4")
