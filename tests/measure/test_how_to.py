@@ -29,16 +29,17 @@ def test_a_newcomers_commands_measure_the_double_and_verify_the_answer(tmp_path:
     double = subprocess.Popen([sys.executable, "-m", "gpuyield", *server], cwd=tmp_path, stderr=subprocess.DEVNULL)
     try:
         _wait_for(f"http://127.0.0.1:{port}/v1/models")
-        codes = [
-            subprocess.run([sys.executable, "-m", "gpuyield", *words], cwd=tmp_path, capture_output=True).returncode
+        ran = [
+            subprocess.run([sys.executable, "-m", "gpuyield", *words], cwd=tmp_path, capture_output=True, text=True)
             for words in commands
         ]
     finally:
         double.terminate()
         double.wait(timeout=30)
 
+    codes = [one.returncode for one in ran]
+    assert codes == [0, 4, 0], "shown; quick certifies nothing; verified\n" + "\n".join(one.stderr for one in ran)
     found = json.loads((tmp_path / "chat.json").read_text())
-    assert codes == [0, 4, 0], "shown; quick certifies nothing; verified"
     assert found["result"]["certified_rps"] is None
     # Sixteen slots, and made-up requests of some 70 tokens of 2 ms each.
     assert 60 < found["result"]["estimate_rps"] < 180

@@ -129,7 +129,8 @@ def test_a_function_beside_the_requests_may_grade(command: Command, monkeypatch:
 
 
 def test_a_rate_that_is_kept_is_certified_and_verify_agrees(command: Command, server: RunningDouble) -> None:
-    options = ("--requests", short(command.folder), "--apply", "--out", "m.json", "-o", "json")
+    gpus = ("--gpu-metrics", server.url.replace("/v1", "/gpu-metrics"))
+    options = ("--requests", short(command.folder), *gpus, "--apply", "--out", "m.json", "-o", "json")
 
     def measure(attempt: int) -> Ended:
         server.double.log.clear()
@@ -141,6 +142,7 @@ def test_a_rate_that_is_kept_is_certified_and_verify_agrees(command: Command, se
     assert (done.code, result["certified_rps"], result["stopped_because"]) == (0, 400.0, "max_rate")
     assert done.document["config"]["engine"] == "vllm"
     assert done.document["config"]["version"] is not None
+    assert done.document["config"]["hardware"] == {"pretended": 1}
     rows = read_parquet(command.folder / "m.records.parquet")
     assert len(rows.rows) == len(server.double.log) - 1, "every request but the first is in the raw records"
     assert command("verify", "m.json").code == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,7 @@ from gpuyield.measure.protocols.chat import Chat
 from gpuyield.measure.sender.bench import LiveBench, Orders
 from gpuyield.measure.sender.target import parse_target
 from gpuyield.measure.witness import Readings, other_gpus, witness_of
+from gpuyield.measure.witness_document import witness_document
 from gpuyield.model.measure import NEVER_NS, Phase, ProbePlan, Records, ResponseStatus
 from gpuyield.model.witness import GpuReading, Histogram, ServerReading, Witness
 from gpuyield.steps.measure_gpus import ExporterPage
@@ -245,6 +247,9 @@ def test_server_and_gpu_are_watched_beside_the_load(slow_server: RunningDouble) 
     assert seen.gpu.busy > 0.5
     assert seen.gpu.models == {"pretended": 1}
     assert seen.gaps == ()
+    document = witness_document(seen)
+    assert document is not None
+    assert json.loads(json.dumps(document))["gpu"]["models"] == {"pretended": 1}
 
 
 def test_a_witness_that_fails_is_a_gap_and_leaves_the_probe_alone(slow_server: RunningDouble) -> None:

@@ -194,7 +194,7 @@ def _gpu(readings: Sequence[GpuReading], span: _Span) -> GpuWitness | None:
         busy=float(np.mean(means)),
         least=min(means),
         most=max(means),
-        models=Counter(sorted(model_of[card] for card in cards)) if all(card in model_of for card in cards) else {},
+        models=dict(Counter(sorted(model_of[card] for card in cards))) if model_of.keys() >= set(cards) else {},
     )
 
 
