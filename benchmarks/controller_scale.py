@@ -10,6 +10,7 @@ process to its answer.
 from __future__ import annotations
 
 import argparse
+import compileall
 import os
 import random
 import signal
@@ -27,6 +28,7 @@ import httpx2
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
+import gpuyield
 from doubles.cluster.kueue import KueueDouble
 from doubles.cluster.objects import ApiObjects
 from doubles.cluster.serving import NAMESPACE, serving_objects
@@ -44,6 +46,8 @@ from ports import free_port
 
 GPU, HOME = "nvidia.com/gpu", "gpuyield-system"
 NODES, EACH = 64, 8
+IN_THE_IMAGE = {"MALLOC_ARENA_MAX": "2", "MALLOC_TRIM_THRESHOLD_": "131072"}
+"""As deploy/Containerfile sets them."""
 GATES = "kueue.x-k8s.io/admission-gated-by"
 Running = tuple["subprocess.Popen[bytes]", int]
 
@@ -53,6 +57,8 @@ def main() -> None:
     options.add_argument("--workloads", type=int, default=10_000)
     options.add_argument("--sample", type=int, default=5, help="restarts")
     chosen = options.parse_args()
+    # As pip does when it installs: nothing is compiled at a start.
+    compileall.compile_dir(Path(gpuyield.__file__).parent, quiet=1)
     with tempfile.TemporaryDirectory() as folder:
         look(chosen.workloads, chosen.sample, Path(folder))
 
@@ -168,7 +174,13 @@ def start(kubeconfig: Path, folder: Path) -> Running:
     """A replica, and its port."""
     port = free_port()
     command = [sys.executable, "-m", "gpuyield", "controller", "run", "--bind", "127.0.0.1", "--port", str(port)]
-    environment = {**os.environ, "KUBECONFIG": str(kubeconfig), "POD_NAME": "replica", "POD_NAMESPACE": HOME}
+    environment = {
+        **os.environ,
+        **IN_THE_IMAGE,
+        "KUBECONFIG": str(kubeconfig),
+        "POD_NAME": "replica",
+        "POD_NAMESPACE": HOME,
+    }
     with (folder / "log").open("ab") as log:
         return subprocess.Popen(command, env=environment, cwd=folder, stdout=log, stderr=log), port
 

@@ -132,7 +132,7 @@ def test_the_next_start_or_end_of_the_plan_is_when_it_is_looked_at_again(at_ms: 
     made = planned(cluster(FOUR, THEIRS))
 
     expected = {NOW - 1: NOW, NOW: NOW + HOUR_MS, NOW + HOUR_MS: NOW + 2 * HOUR_MS}
-    assert next_change_ms(PlanInForce.of(made.stored.document, ()).places.values(), at_ms) == expected[at_ms]
+    assert next_change_ms(PlanInForce.of(made.stored.document, {}).places.values(), at_ms) == expected[at_ms]
 
 
 def test_facts_change_with_what_the_plan_rests_on_and_not_with_the_time() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from threading import Event
 
@@ -29,6 +30,7 @@ class KeptInMemory:
     pieces: tuple[bytes, ...] = ()
     written: list[StoredPlan] = field(default_factory=list)
     out_of_reach: bool = False
+    reads: int = 0
 
     def pointer(self) -> Pointer | None:
         if self.out_of_reach:
@@ -36,7 +38,10 @@ class KeptInMemory:
         return self.now
 
     def read(self, pointer: Pointer) -> StoredPlan:
-        return unpack(pointer, self.pieces)
+        try:
+            return unpack(pointer, self.pieces)
+        finally:
+            self.reads += 1
 
     def write(self, plan: StoredPlan) -> Pointer:
         if self.out_of_reach:
@@ -58,6 +63,13 @@ class KeptInMemory:
         assert self.now is not None
         self.pieces = tuple(one[:-3] for one in self.pieces)
         self.now = replace(self.now, generation=self.now.generation + 1)
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    end_s = time.monotonic() + 30
+    while not holds():
+        assert time.monotonic() < end_s
+        time.sleep(0.01)
 
 
 def no(work: Work) -> bool:
@@ -211,6 +223,36 @@ def test_the_next_leader_goes_on_with_the_plan_of_the_one_before() -> None:
     assert starts(after) == starts(before)
 
 
+@pytest.mark.parametrize("meanwhile", ["nothing", "written", "torn", "mended"])
+def test_what_was_read_ahead_is_used_where_it_is_still_what_the_store_holds(meanwhile: str) -> None:
+    store = KeptInMemory()
+    before = keeper(store).keep(cluster("abc"), NOW)
+    assert before is not None
+    assert store.written
+    if meanwhile == "mended":
+        store.tear()
+    next_one = keeper(store)
+    next_one.read_ahead()
+    wait_until(lambda: store.reads > 0)
+    if meanwhile == "written":
+        longer = keeper(KeptInMemory()).keep(cluster("abcd"), NOW)
+        assert longer is not None
+        store.put(replace(longer.stored, generation=9, by="somebody"))
+    if meanwhile == "mended":
+        store.put(replace(before.stored, generation=9, by="somebody"))
+    if meanwhile == "torn":
+        store.tear()
+
+    found = next_one.keep(cluster("abcd"), NOW)
+
+    if meanwhile == "torn":
+        assert (found is not None, next_one.tally.torn, next_one.tally.taken_over) == (True, 1, 0)
+    else:
+        assert found is not None
+        assert found.stored.generation == (1 if meanwhile == "nothing" else 9)
+        assert len(starts(found)) == (4 if meanwhile == "written" else 3)
+
+
 def test_a_published_plan_is_taken_over_and_carried_on() -> None:
     store = KeptInMemory()
     keeping = keeper(store)
@@ -240,6 +282,21 @@ def test_a_published_plan_that_does_not_stand_its_check_is_not_used() -> None:
     assert starts(found) == starts(good)
     assert keeping.tally.refused == 1
     assert (store.written[-1].by, store.written[-1].generation) == ("controller", 10)
+
+
+def test_what_was_read_ahead_is_checked_too() -> None:
+    store = KeptInMemory()
+    good = keeper(store).keep(cluster(running="a"), NOW)
+    assert good is not None
+    document = {**good.document, "jobs": [{**one, "segments": []} for one in good.document["jobs"]]}
+    store.put(StoredPlan(document=document, inputs=good.stored.inputs, generation=9, by="somebody"))
+    next_one = keeper(store)
+    next_one.read_ahead()
+
+    found = next_one.keep(cluster(running="a"), NOW)
+
+    assert starts(found) == starts(good)
+    assert (next_one.tally.refused, next_one.tally.taken_over) == (1, 0)
 
 
 def test_a_torn_store_is_found_out_and_the_last_good_plan_is_kept_and_written_anew() -> None:

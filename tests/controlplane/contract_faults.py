@@ -91,7 +91,7 @@ def metrics_tell_quota(stack: ControlPlane) -> str:
         stage.submit("j")
         stage.wait_reserved("j")
         url = stack.layout.url("kueue-metrics", "/metrics")
-        headers = {"authorization": f"Bearer {_metrics_token(client)}"}
+        headers = {"authorization": f"Bearer {metrics_token(client)}"}
         # The metrics server has a certificate that it made itself.
         with httpx2.Client(verify=False, trust_env=False) as http:
             anonymous = http.get(url).status_code
@@ -212,7 +212,7 @@ def _job_set(name: str, namespace: str) -> dict[str, object]:
     }
 
 
-def _metrics_token(client: Client) -> str:
+def metrics_token(client: Client) -> str:
     """A token of a service account that may read Kueue's metrics."""
     account = {"apiVersion": "v1", "kind": "ServiceAccount"}
     metadata = {"name": "metrics-reader", "namespace": "kueue-system"}

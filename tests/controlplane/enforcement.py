@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -29,8 +29,8 @@ COMMAND = [sys.executable, "-m", "gpuyield", "controller", "run"]
 class Enforcer:
     """One replica of the controller, as a process."""
 
-    def __init__(self, kubeconfig: Path, folder: Path, name: str) -> None:
-        self.kubeconfig, self.folder, self.name = kubeconfig, folder, name
+    def __init__(self, kubeconfig: Path, folder: Path, name: str, *, command: Sequence[str] = COMMAND) -> None:
+        self.kubeconfig, self.folder, self.name, self.command = kubeconfig, folder, name, command
         self.port = free_port()
         self.log = folder / f"{name}.log"
         self._process: subprocess.Popen[bytes] | None = None
@@ -39,7 +39,7 @@ class Enforcer:
         """Start it; it leads, or stands by."""
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [*COMMAND, "--bind", "127.0.0.1", "--port", str(self.port)],
+                [*self.command, "--bind", "127.0.0.1", "--port", str(self.port)],
                 env={
                     **os.environ,
                     "KUBECONFIG": str(self.kubeconfig),
@@ -55,15 +55,22 @@ class Enforcer:
         """Wait until it leads and acts on a plan."""
         wait_for(f"{self.name} to enforce", self.is_ready, timeout_s=60)
 
+    def wait_alive(self) -> None:
+        """Wait until it goes its rounds, leading or not."""
+        wait_for(f"{self.name} to live", lambda: self._asked("healthz") == 200, timeout_s=60)
+
     def is_ready(self) -> bool:
         """Whether it says that it leads and acts."""
         assert self._process is not None
         if self._process.poll() is not None:
             raise AssertionError(f"{self.name} ended with {self._process.returncode}: {self.said()[-2000:]}")
+        return self._asked("readyz") == 200
+
+    def _asked(self, page: str) -> int:
         try:
-            return httpx2.get(f"http://127.0.0.1:{self.port}/readyz", trust_env=False, timeout=5).status_code == 200
+            return httpx2.get(f"http://127.0.0.1:{self.port}/{page}", trust_env=False, timeout=5).status_code
         except httpx2.HTTPError:
-            return False
+            return 0
 
     def metric(self, name: str) -> float:
         """One figure without labels of its page."""
@@ -96,12 +103,13 @@ class Enforcer:
 class Witness:
     """Watches the Workloads of one namespace: who held quota, who was asked, who ran, and in what order.
 
-    `running` is by job; instants are of the monotonic clock.
+    Instants, such as those at which quota was reserved that we are asked about, are of the monotonic clock.
     """
 
     client: Client
     namespace: str
     order: list[str] = field(default_factory=list)
+    reserved_s: list[float] = field(default_factory=list)
     answers_s: list[float] = field(default_factory=list)
     stopped: list[str] = field(default_factory=list)
     peak: int = 0
@@ -151,9 +159,10 @@ class Witness:
             and workload["spec"].get("active", True)
             and any(one["state"] == "Pending" for one in entries)
         )
-        if is_asked:
-            self._asked.setdefault(uid, time.monotonic())
-        elif uid in self._asked:
+        if is_asked and uid not in self._asked:
+            self._asked[uid] = time.monotonic()
+            self.reserved_s.append(self._asked[uid])
+        elif uid in self._asked and not is_asked:
             self.answers_s.append(time.monotonic() - self._asked.pop(uid))
 
 

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 import random
+import sys
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from enforcement import CONFIG_MAP, HOME, Enforcer, Planned, is_check_active
-from kube import Client, wait_for
-from scenario import seconds_until, seconds_while
+import shifted_clock
+from enforcement import COMMAND, CONFIG_MAP, HOME, Enforcer, Planned, is_check_active
+from kube import Client, Object, Resource, wait_for
+from scenario import refusal, seconds_until, seconds_while
 
 from controlplane import ControlPlane
 
@@ -31,6 +35,37 @@ def second(stack: ControlPlane, client: Client, tmp_path: Path) -> Iterator[Enfo
     yield replica
     replica.stop()
     print(replica.said()[-4000:])
+
+
+@contextmanager
+def frozen_lease(client: Client) -> Iterator[None]:
+    """Nobody may write a Lease of the controller."""
+    rule = {"apiGroups": ["coordination.k8s.io"], "apiVersions": ["v1"], "resources": ["leases"]}
+    policy: Object = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": "frozen-lease"},
+        "spec": {
+            "matchConstraints": {"resourceRules": [{**rule, "operations": ["CREATE", "UPDATE"]}]},
+            "validations": [{"expression": f"object.metadata.namespace != '{HOME}'", "message": "frozen"}],
+        },
+    }
+    binding: Object = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": "frozen-lease"},
+        "spec": {"policyName": "frozen-lease", "validationActions": ["Deny"]},
+    }
+    client.apply(policy)
+    client.apply(binding)
+    lease: Object = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease"}
+    lease |= {"metadata": {"name": "tried", "namespace": HOME}, "spec": {}}
+    wait_for("the policy", lambda: "frozen" in refusal(lambda: client.apply(lease)))
+    try:
+        yield
+    finally:
+        client.delete(Resource("admissionregistration.k8s.io/v1", "validatingadmissionpolicybindings"), "frozen-lease")
+        client.delete(Resource("admissionregistration.k8s.io/v1", "validatingadmissionpolicies"), "frozen-lease")
 
 
 def ask_for_six(stage: Planned, seconds: float = 2) -> None:
@@ -84,6 +119,60 @@ def test_the_standby_goes_on_where_the_leader_died(
         expect_all_ended_well(stage)
         assert is_check_active(client, stage.name)
     finally:
+        enforcer.start()
+
+
+def test_nobody_gets_quota_while_the_leader_is_dead_and_the_standby_cannot_lead(
+    stage: Planned, enforcer: Enforcer, second: Enforcer, client: Client
+) -> None:
+    enforcer.wait_ready()
+    second.wait_alive()
+    stage.ask("runs", seconds=LEASE_S + 10, expected="60s", deadline="within 10m")
+    stage.wait_running("runs")
+
+    enforcer.kill()
+    died_s = time.monotonic()
+
+    try:
+        with frozen_lease(client):
+            wait_for("the queue to wait", lambda: not is_check_active(client, stage.name), timeout_s=LEASE_S + 5)
+            stage.ask("open", seconds=1, expected="3s", gated=False, deadline="within 10m")
+            stage.ask("gated", seconds=1, expected="3s", deadline="within 10m")
+            stage.workload("open"), stage.workload("gated")
+            stage.wait_complete("runs")
+            assert seconds_while(lambda: stage.gpus() == 0, 3.0) >= 3.0
+            assert not second.is_ready()
+            assert [one for one in stage.witness.reserved_s if one > died_s] == []
+        stage.wait_complete("open", "gated")
+        assert second.is_ready()
+        stage.expect_nothing_stopped()
+    finally:
+        enforcer.start()
+
+
+def test_a_clock_that_jumps_moves_the_plan_and_stops_nothing(
+    stage: Planned, enforcer: Enforcer, client: Client, tmp_path: Path
+) -> None:
+    shift = tmp_path / "shift"
+    shift.write_text("0")
+    enforcer.stop()
+    command = [sys.executable, str(Path(shifted_clock.__file__)), str(shift), *COMMAND[3:]]
+    jumping = Enforcer(client.kubeconfig, tmp_path, "jumping", command=command)
+    jumping.start()
+    try:
+        jumping.wait_ready()
+        ask_for_six(stage)
+        for seconds, done in (("600", 1), ("-600", 3), ("0", 5)):
+            wait_for("some to begin", lambda done=done: len(stage.witness.order) >= done, timeout_s=60)
+            next_shift = tmp_path / "next"
+            next_shift.write_text(seconds)
+            next_shift.replace(shift)
+
+        expect_all_ended_well(stage)
+        assert jumping.metric("gpuyield_controller_early_stops_total") == 0
+    finally:
+        print(jumping.said()[-4000:])
+        jumping.stop()
         enforcer.start()
 
 

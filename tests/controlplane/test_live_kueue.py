@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 
 import pytest
-from command_line import asked
+from command_line import asked, gpuyield
+from contract_faults import metrics_token
 from kube import CLUSTER_QUEUE, Client, is_true, wait_for
 from scenario import Scenario
 
 from controlplane import ControlPlane
+from gpuyield.collect.endpoint import endpoint
+from gpuyield.collect.http import HttpClient
+from gpuyield.collect.kueue.counts import PENDING
+from gpuyield.collect.prometheus import Prometheus
+from gpuyield.units import MINUTE_MS, Window
+from servers.stores import PROMETHEUS_3, scraping
 
 pytestmark = pytest.mark.controlplane
 
@@ -85,6 +93,49 @@ def test_plan_and_queue_tell_of_each_job_when_it_starts_and_why_it_waits(
         "live/nobody-knows": "quota",
     }
     assert "live/running" not in {one["id"] for one in changed.get("jobs", ())}
+
+
+def test_queue_tells_what_kueue_itself_counted(stack: ControlPlane, stage: Scenario, tmp_path: Path) -> None:
+    address = f"127.0.0.1:{stack.layout.ports['kueue-metrics']}"
+    config = f"""\
+global: {{scrape_interval: 1s, scrape_timeout: 1s}}
+scrape_configs:
+  - job_name: kueue
+    scheme: https
+    tls_config: {{insecure_skip_verify: true}}
+    authorization: {{credentials: {metrics_token(stack.client())}}}
+    static_configs: [{{targets: ["{address}"]}}]
+"""
+    data = tmp_path / "data"
+    data.mkdir()
+    with scraping(PROMETHEUS_3, config, data) as url:
+        store = Prometheus(HttpClient(endpoint(product="a store", url=url, declared_at="test")))
+        wait_for("a scrape", lambda: scraped(store, PENDING, cluster_queue=NAME))
+        submit(stage, "runs", 2, expected_duration="10m")
+        wait_for("runs to run", lambda: stage.is_running("runs"))
+        submit(stage, "waits", 4, expected_duration="10m")
+        stage.workload("waits")
+        wait_for("the count of it", lambda: 1.0 in scraped(store, PENDING, cluster_queue=NAME))
+        (tmp_path / "gpuyield.yaml").write_text(f"sources: {{kubernetes: {{}}, prometheus: {{url: '{url}'}}}}\n")
+
+        code, queue = asked(stack.kubeconfig(), "queue", folder=tmp_path)
+        _, said = gpuyield(stack.kubeconfig(), "queue", folder=tmp_path, form="table")
+
+    assert code == 0
+    ours = next(one for one in queue["kueue"]["queues"] if one["queue"] == NAME)
+    assert (ours["waiting"]["now"], ours["waiting"]["most"]) == (1, 1)
+    assert (ours["admitted"], ours["evicted"]) == (1, {})
+    assert ours["reserved_gpus"]["now"] == ours["used_gpus"]["now"] == 2
+    assert ours["waits"]["n"] == 1
+    assert 0 < ours["waits"]["mean_s"] < 30
+    assert "In the last day, by Kueue's own count" in said
+
+
+def scraped(store: Prometheus, name: str, **labels: str) -> list[float]:
+    """The newest value of each series of the last five minutes."""
+    now_ms = time.time_ns() // 1_000_000
+    matchers = [f'{key}="{value}"' for key, value in labels.items()]
+    return [float(one.values[-1]) for one in store.raw(name, matchers, Window(now_ms - 5 * MINUTE_MS, now_ms))]
 
 
 def test_rights_that_lack_are_named_with_the_commands_that_grant_them(stack: ControlPlane, tmp_path: Path) -> None:

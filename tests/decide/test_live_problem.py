@@ -21,7 +21,7 @@ from doubles.kueue_objects import (
     workload,
 )
 from gpuyield.decide.live.jobs import LiveTerms
-from gpuyield.decide.live.problem import LiveProblem, live_problem
+from gpuyield.decide.live.problem import LiveProblem, WorkAsAsked, live_problem
 from gpuyield.decide.live.waiting import Waiting, waiting_now
 from gpuyield.model.declaration import BatchFamily, Declaration, Selector
 from gpuyield.model.duration import DurationBasis, FamilyDuration
@@ -406,13 +406,34 @@ def test_a_status_that_counts_otherwise_than_the_workloads_is_told() -> None:
     assert "ClusterQueue batch: Its status counts 4 GPUs of h100 as reserved, its Workloads hold 2" in reasons(live)
 
 
-def test_work_through_other_kinds_is_planned_by_its_workload() -> None:
-    gang = workload("ray", 2, pods=2, kind="RayJob")
+@pytest.mark.parametrize("kind", ["RayJob", "JobSet", "TrainJob"])
+def test_work_through_other_kinds_is_planned_by_its_workload(kind: str) -> None:
+    gang = workload("ray", 2, pods=2, kind=kind)
     gang["spec"]["podSets"][0]["template"]["metadata"]["annotations"] = {"gpuyield.dev/expected-duration": "2h"}
 
     live = cluster([gang])
 
     assert [(one.id, dict(one.shapes[0].demand)) for one in live.problem.jobs] == [("evals/ray", {"gpu/h100": 4})]
+
+
+def test_work_that_is_read_as_it_is_asked_for_is_read_as_the_problem_has_it() -> None:
+    works = [workload("runs", 2, on="h100"), workload("waits", 2), workload("vague", 1)]
+    live = cluster(works, [job("runs", expected_duration="1h"), job("waits", expected_duration="2h", deadline="soon")])
+
+    asked = WorkAsAsked(live.seen, LiveTerms(declaration=Declaration(), history=lambda family: None, stem=str))
+
+    assert [asked[one.work.uid] for one in live.work] == list(live.work)
+    assert len(asked) == len(asked.works) == 3
+    assert "gone" not in asked
+
+
+def test_a_clock_that_is_behind_keeps_nothing_waiting() -> None:
+    made_later = job("a", expected_duration="1h")
+    made_later["metadata"]["creationTimestamp"] = "2099-01-01T00:00:00Z"
+
+    live = cluster([workload("a", 2)], [made_later])
+
+    assert [one.release_ms for one in live.problem.jobs] == [0]
 
 
 def test_a_plan_of_now_starts_at_the_next_second() -> None:

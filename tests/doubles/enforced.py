@@ -63,7 +63,7 @@ class Enforced:
         if self.plan is None or made_of != self._facts or late or is_old:
             made = make_live_plan(there, self.terms(there), self.document, should_stop=lambda: False)
             self.document = made.stored.document
-            self.plan = PlanInForce.of(self.document, made.live.work)
+            self.plan = PlanInForce.of(self.document, {one.work.uid: one for one in made.live.work})
             self._facts, self._made_ms = made_of, now_ms
         decision = decide(seen, self.plan, now_ms)
         for action in decision.actions:

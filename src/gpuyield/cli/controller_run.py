@@ -47,7 +47,8 @@ def run(
     context:
         Context of the kubeconfig (default: that of sources.kubernetes, else its current one; in a pod its own).
     """
-    from gpuyield.controller.run import Options, run_controller
+    from gpuyield.controller.options import Options
+    from gpuyield.controller.run import run_controller
 
     return run_controller(
         Options(

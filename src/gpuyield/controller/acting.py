@@ -37,7 +37,9 @@ class Acting:
         self._count_early_stops(seen)
         self.writer.forget_all_but(there)
         decision = decide(seen, plan.plan, now_ms, manner=self.manner())
-        return self.writer.write(decision.actions, now_ms, ours=our_checks(seen))
+        ours = our_checks(seen)
+        wrote = self.writer.write(decision.writes, now_ms, ours=ours)
+        return wrote + self.writer.write(decision.says(), now_ms, ours=ours)
 
     def _count_starts(self, seen: ClusterSnapshot, there: set[str], now_ms: int) -> None:
         """How far from the plan work began that began while we led."""

@@ -11,11 +11,12 @@ Source: Kueue's contract of gates and admission checks; EASY backfill: Lifka, "T
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, tzinfo
+from functools import partial
 
-from gpuyield.controller.actions import Action, MoveQueue, Park, Ready, Release, Return
+from gpuyield.controller.actions import Action, MoveQueue, Park, Ready, Release, Return, Say
 from gpuyield.controller.gpus import NEVER, Limits, Needs, OverTime
 from gpuyield.controller.places import Place, PlanInForce
 from gpuyield.controller.told import told
@@ -48,10 +49,19 @@ class Manner:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What is to be written now, and why each job that waits is not started, by uid."""
+    """What is to be written now, what is then said, and why each job that waits is not started, by uid.
 
-    actions: tuple[Action, ...]
+    `says` puts ten thousand jobs in words only when it is asked to: nobody who asks whether to start waits for that.
+    """
+
+    writes: tuple[Action, ...]
+    says: Callable[[], Iterable[Say]] = field(default=tuple, compare=False, repr=False)
     held: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def actions(self) -> tuple[Action, ...]:
+        """All of it, in the order in which it is done."""
+        return (*self.writes, *self.says())
 
 
 def decide(seen: ClusterSnapshot, plan: PlanInForce, now_ms: int, *, manner: Manner | None = None) -> Decision:
@@ -133,8 +143,8 @@ class _Round:
             self._fill_gap(work)
         # Last: what parking frees is Kueue's to give away, and what is let go shall have its quota before.
         self.actions += self.parks
-        self.actions += told(self.seen, self.plan, self.now_ms, zone=self.manner.zone, ours=self._is_told)
-        return Decision(actions=tuple(self.actions), held=self.held)
+        says = partial(told, self.seen, self.plan, self.now_ms, zone=self.manner.zone, ours=self._is_told)
+        return Decision(writes=tuple(self.actions), says=says, held=self.held)
 
     # What there is.
 

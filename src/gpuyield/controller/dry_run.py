@@ -35,26 +35,22 @@ _VERBS: dict[type[Action], str] = {
 def look_once(
     mirror: Mirror, keeper: PlanKeeper, fitness: Fitness, manner: Manner, clock_ms: Callable[[], int]
 ) -> Answer:
-    """The answer of `gpuyield controller run --dry-run`.
+    """The answer of `gpuyield controller run --dry-run`, for a mirror that was started.
 
     Raises:
         SourceError: The cluster is out of reach, or does not let us read what is needed.
         EvidenceError: There is no plan that stands its check.
     """
-    mirror.start()
-    try:
-        seen = _read(mirror, clock_ms)
-        now_ms = seen.at_ms
-        checks = our_checks(seen)
-        refusal = fitness.refusal(checks)
-        if refusal or not checks:
-            return _refused(refusal or _NO_QUEUE, fitness)
-        plan = keeper.keep(seen, now_ms)
-        if plan is None:
-            raise EvidenceError("there is no plan that stands its check.", fix="See the log above.")
-        return _told(seen, plan, decide(seen, plan.plan, now_ms, manner=manner), fitness)
-    finally:
-        mirror.stop()
+    seen = _read(mirror, clock_ms)
+    now_ms = seen.at_ms
+    checks = our_checks(seen)
+    refusal = fitness.refusal(checks)
+    if refusal or not checks:
+        return _refused(refusal or _NO_QUEUE, fitness)
+    plan = keeper.keep(seen, now_ms)
+    if plan is None:
+        raise EvidenceError("there is no plan that stands its check.", fix="See the log above.")
+    return _told(seen, plan, decide(seen, plan.plan, now_ms, manner=manner), fitness)
 
 
 def _read(mirror: Mirror, clock_ms: Callable[[], int]) -> ClusterSnapshot:

@@ -105,8 +105,8 @@ _Levels = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
 
 def _levels(changes: Iterable[tuple[int, int]], now_ms: int) -> _Levels:
     """Instants from now on, and what is held from each on."""
-    at = np.array([(now_ms, 0), *changes], dtype=np.int64)
-    times, first = np.unique(at[:, 0], return_inverse=True)
+    instants, amounts = zip((now_ms, 0), *changes, strict=True)
+    times, first = np.unique(np.array(instants, dtype=np.int64), return_inverse=True)
     level = np.zeros(len(times), dtype=np.int64)
-    np.add.at(level, first, at[:, 1])
+    np.add.at(level, first, np.array(amounts, dtype=np.int64))
     return times, np.cumsum(level)

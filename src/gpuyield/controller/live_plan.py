@@ -144,7 +144,7 @@ def facts(seen: ClusterSnapshot) -> int:
     """A number that changes when the plan may have to: work, promises, quotas, nodes; not instants, not messages."""
     return hash(
         (
-            tuple(_of_work(one) for one in seen.work),
+            tuple(hash(_of_work(one)) for one in seen.work),
             tuple((one.name, one.cohort, one.quotas, one.stopped) for one in seen.queues),
             seen.cohorts,
             seen.local_queues,

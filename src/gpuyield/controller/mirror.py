@@ -14,6 +14,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+import msgspec
+
 from gpuyield.collect.kubernetes import (
     ADMISSION_CHECK,
     CLUSTER_QUEUE,
@@ -46,6 +48,7 @@ USEFUL = (COHORT, CRON_JOB, NODE, POD)
 _WHERE = ("nodeName", "nodeSelector", "tolerations", "affinity")
 _READ_WHOLE = frozenset({*NEEDED, *USEFUL})
 RESYNC_S = 300.0
+MOST_ALIKE = 4_096
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 10.0
 
 _log = logging.getLogger(__name__)
@@ -77,6 +80,7 @@ class Mirror:
         self._changes = self._seen_changes = 0
         self._made: tuple[int, ClusterSnapshot] | None = None
         self._memo = Memo()
+        self._alike = _Alike()
 
     def start(self) -> None:
         """Begin to watch every kind."""
@@ -175,7 +179,7 @@ class Mirror:
         return min(LONGEST_PAUSE_S, 2 * pause_s)
 
     def _list(self, kept: _Kept) -> None:
-        found = self._api.list(kept.kind, keep=partial(_lean, kept.kind))
+        found = self._api.list(kept.kind, keep=partial(_lean, kept.kind, alike=self._alike))
         objects = {uid_of(one): one for one in found.items}
         with self._lock:
             kept.objects, kept.is_listed, kept.lacks = objects, True, ""
@@ -192,7 +196,7 @@ class Mirror:
                     if change.type == "DELETED":
                         kept.objects.pop(uid_of(change.object), None)
                     else:
-                        kept.objects[uid_of(change.object)] = _lean(kept.kind, change.object)
+                        kept.objects[uid_of(change.object)] = _lean(kept.kind, change.object, alike=self._alike)
                     self._note_change()
                 if change.type == "ADDED":
                     self._watch_owners(kept.kind, (change.object,))
@@ -226,23 +230,56 @@ def uid_of(one: Object) -> str:
     return str(one["metadata"].get("uid") or one["metadata"].get("name"))
 
 
-def _lean(kind: Kind, one: Object) -> Object:
+class _Alike:
+    """Parts of objects that are equal are kept once: most jobs ask for what others ask for."""
+
+    def __init__(self) -> None:
+        self._kept: dict[bytes, Object] = {}
+        self._texts: dict[str, str] = {}
+
+    def of(self, part: Object) -> Object:
+        """The part, or an equal one that was seen before; neither is altered by anybody."""
+        if len(self._kept) >= MOST_ALIKE:
+            self._kept.clear()
+        return self._kept.setdefault(msgspec.json.encode(part), part)
+
+    def text(self, part: str) -> str:
+        """The text, or an equal one that was seen before."""
+        if len(self._texts) >= MOST_ALIKE:
+            self._texts.clear()
+        return self._texts.setdefault(part, part)
+
+    def with_texts(self, of: Object, *keys: str) -> Object:
+        """An object whose texts under these keys are kept once."""
+        return {key: self.text(value) if key in keys and type(value) is str else value for key, value in of.items()}
+
+
+def _lean(kind: Kind, one: Object, *, alike: _Alike) -> Object:
     """An object without what nobody reads: what owns Workloads only as itself, pods only with what they ask for."""
-    meta = {key: value for key, value in one["metadata"].items() if key != "managedFields"}
+    meta = alike.with_texts(one["metadata"], "namespace", "creationTimestamp")
+    meta.pop("managedFields", None)
+    if "ownerReferences" in meta:
+        meta["ownerReferences"] = [alike.with_texts(each, "apiVersion", "kind") for each in meta["ownerReferences"]]
+    if "labels" in meta:
+        meta["labels"] = alike.of(meta["labels"])
     named = {"apiVersion": f"{kind.group}/{kind.version}" if kind.group else kind.version, "kind": kind.kind}
     if kind is JOB or kind not in _READ_WHOLE:
         return {**named, "metadata": meta}
     spec = one.get("spec") or {}
     if kind is WORKLOAD:
-        pod_sets = [{**of, "template": _lean_template(of.get("template") or {})} for of in spec.get("podSets") or ()]
-        spec = {**spec, "podSets": pod_sets}
+        pod_sets = [
+            {**of, "template": _lean_template(of.get("template") or {}, alike)} for of in spec.get("podSets") or ()
+        ]
+        spec = {**alike.with_texts(spec, "queueName"), "podSets": pod_sets}
     elif kind is POD:
-        spec = _asked_of(spec)
+        spec = alike.of(_asked_of(spec))
     return {**named, **one, "metadata": meta, "spec": spec}
 
 
-def _lean_template(template: Object) -> Object:
-    return {**template, "spec": _asked_of(template.get("spec") or {})}
+def _lean_template(template: Object, alike: _Alike) -> Object:
+    meta = template.get("metadata") or {}
+    parts = {key: alike.of(meta[key]) for key in ("labels", "annotations") if meta.get(key)}
+    return {"metadata": parts, "spec": alike.of(_asked_of(template.get("spec") or {}))}
 
 
 def _asked_of(spec: Object) -> Object:

@@ -8,6 +8,7 @@ from typing import Any  # Documents are JSON.
 
 from gpuyield.controller.actions import Topic
 from gpuyield.decide.live.jobs import ReadWork
+from gpuyield.model.kueue import Work
 from gpuyield.units import parse_instant
 
 
@@ -53,25 +54,24 @@ class PlanInForce:
     first_starts: Mapping[str, int | None] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, document: Mapping[str, Any], work: Iterable[ReadWork]) -> PlanInForce:
-        """From a plan document and the live problem that it was made of."""
-        return cls(
-            places={said["id"]: _place(said) for said in document.get("jobs", ())},
-            read={one.work.uid: one for one in work},
-        )
+    def of(cls, document: Mapping[str, Any], read: Mapping[str, ReadWork]) -> PlanInForce:
+        """From a plan document, and the Workloads as they are read for it, by uid."""
+        return cls(places={said["id"]: _place(said) for said in document.get("jobs", ())}, read=read)
 
-    def with_first_starts(self, before: Mapping[str, int | None], *, is_first: bool) -> PlanInForce:
-        """The same, where jobs that had a place before keep the first one they had.
+    def with_first_starts(
+        self, before: Mapping[str, int | None], works: Iterable[Work], *, is_first: bool
+    ) -> PlanInForce:
+        """The same, where those of these jobs that had a place before keep the first one they had.
 
         `is_first`: this plan is the first to place those of which `before` says nothing; else what did is lost.
         """
         found = dict[str, int | None]()
-        for uid, one in self.read.items():
-            place = self.places.get(one.work.id)
-            if uid in before:
-                found[uid] = before[uid]
+        for work in works:
+            place = self.places.get(work.id)
+            if work.uid in before:
+                found[work.uid] = before[work.uid]
             elif place is not None and place.start_ms is not None:
-                found[uid] = place.start_ms if is_first else None
+                found[work.uid] = place.start_ms if is_first else None
         return replace(self, first_starts=found)
 
 

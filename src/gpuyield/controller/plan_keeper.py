@@ -13,6 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from typing import Any, Protocol  # Documents are JSON.
 
+from gpuyield.controller.check_beside import check_beside
 from gpuyield.controller.live_plan import (
     Claim,
     MadePlan,
@@ -25,11 +26,11 @@ from gpuyield.controller.live_plan import (
 from gpuyield.controller.places import PlanInForce
 from gpuyield.controller.plan_parts import Pointer, StoredPlan, TornStore
 from gpuyield.decide.live.jobs import LiveTerms
-from gpuyield.decide.live.problem import live_problem
+from gpuyield.decide.live.problem import WorkAsAsked
 from gpuyield.errors import GpuyieldError, SourceError
 from gpuyield.model.kueue import ClusterSnapshot, Work, WorkState
 from gpuyield.units import SECOND_MS
-from gpuyield.verify import check
+from gpuyield.verify import Report, check
 
 BY_US = "controller"
 BEAT_MS = 60 * SECOND_MS
@@ -88,6 +89,15 @@ class _Making:
     before: InForce | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Read:
+    """A plan of the store, and whether it stands its check."""
+
+    pointer: Pointer
+    stored: StoredPlan
+    is_accepted: bool
+
+
 @dataclass(slots=True)
 class Tally:
     """What happened so far."""
@@ -117,6 +127,7 @@ class PlanKeeper:
         self._time_limit, self._writes, self._patience_s = time_limit, writes, patience_s
         self._beside = ThreadPoolExecutor(max_workers=1, thread_name_prefix="plan")
         self._making: _Making | None = None
+        self._ahead: Future[_Read | None] | None = None
         self._taken: Pointer | None = None
         self._generation = 0
         self._looked_ms: int | None = None
@@ -124,6 +135,10 @@ class PlanKeeper:
         self.in_force: InForce | None = None
         self.store_trouble = "the plan store has not been read yet"
         self.tally = Tally()
+
+    def read_ahead(self) -> None:
+        """Begin to read and check the plan of the store, beside all else that a start has to do before it is needed."""
+        self._ahead = self._beside.submit(self._read_newest)
 
     def keep(self, seen: ClusterSnapshot, now_ms: int) -> InForce | None:
         """The plan in force for what is seen now; None where there is none yet, or no plan of ours can be trusted."""
@@ -224,8 +239,9 @@ class PlanKeeper:
             # Nothing moved: what was said of each job, and why it moved last, stays as it is.
             stored = making.before.stored
         before = {} if making.before is None else making.before.plan.first_starts
-        plan = PlanInForce.of(stored.document, made.live.work)
-        plan = plan.with_first_starts(before, is_first=not (making.before is None and self._is_forgetful))
+        plan = PlanInForce.of(stored.document, {one.work.uid: one for one in made.live.work})
+        is_first = not (making.before is None and self._is_forgetful)
+        plan = plan.with_first_starts(before, (one.work for one in made.live.work), is_first=is_first)
         if making.before is None or stored is not making.before.stored:
             stored = replace(stored, first_starts=plan.first_starts)
             self._is_written = False
@@ -249,6 +265,7 @@ class PlanKeeper:
     def _look_at_store(self, seen: ClusterSnapshot, now_ms: int) -> bool:
         """Whether its plan was taken over just now."""
         before = self.tally.taken_over
+        ahead = self._read_before()
         try:
             pointer = self._store.pointer()
             if pointer is None:
@@ -256,7 +273,9 @@ class PlanKeeper:
             else:
                 self._generation = max(self._generation, pointer.generation)
                 if pointer != self._taken:
-                    self._take_over(self._store.read(pointer), seen, now_ms)
+                    is_known = ahead is not None and ahead.pointer == pointer
+                    read = ahead if ahead is not None and is_known else self._read(pointer)
+                    self._take_over(read, seen, now_ms)
             self._taken = pointer
             self.store_trouble = ""
         except TornStore as err:
@@ -266,21 +285,41 @@ class PlanKeeper:
             _log.warning("the plan store cannot be read: %s", err)
         return self.tally.taken_over != before
 
-    def _take_over(self, stored: StoredPlan, seen: ClusterSnapshot, now_ms: int) -> None:
+    def _read(self, pointer: Pointer) -> _Read:
+        stored = self._store.read(pointer)
+        return _Read(pointer=pointer, stored=stored, is_accepted=_is_accepted(stored))
+
+    def _read_newest(self) -> _Read | None:
+        pointer = self._store.pointer()
+        if pointer is None:
+            return None
+        stored = self._store.read(pointer)
+        return _Read(pointer=pointer, stored=stored, is_accepted=_is_accepted(stored, check=check_beside))
+
+    def _read_before(self) -> _Read | None:
+        """What was read ahead; None where nothing was, or it could not be: it is read again, and told then."""
+        ahead, self._ahead = self._ahead, None
+        if ahead is None:
+            return None
+        wait([ahead])
+        return None if ahead.exception() is not None else ahead.result()
+
+    def _take_over(self, read: _Read, seen: ClusterSnapshot, now_ms: int) -> None:
         """The plan of the store, made by the leader before us or published, where it stands its check."""
-        if not _is_accepted(stored):
+        stored = read.stored
+        if not read.is_accepted:
             self.tally.refused += 1
             self._is_written = False
             return
         there = as_to_plan(seen, is_parked=self._is_parked, is_asked=self._is_asked)
         try:
-            work = live_problem(there, self._terms(there)).work
+            work = WorkAsAsked(there, self._terms(there))
         except GpuyieldError as err:
             _log.error("what waits cannot be read: %s", err)
             return
         ours = {} if self.in_force is None else self.in_force.plan.first_starts
         plan = PlanInForce.of(stored.document, work)
-        plan = plan.with_first_starts({**stored.first_starts, **ours}, is_first=False)
+        plan = plan.with_first_starts({**stored.first_starts, **ours}, work.works, is_first=False)
         self.in_force = InForce(stored=stored, plan=plan, made_ms=now_ms)
         self._is_written = True
         self.tally.taken_over += 1
@@ -312,7 +351,7 @@ class PlanKeeper:
         self.store_trouble = ""
 
 
-def _is_accepted(stored: StoredPlan) -> bool:
+def _is_accepted(stored: StoredPlan, *, check: Callable[[Mapping[str, Any], bytes], Report] = check) -> bool:
     report = check(stored.document, stored.inputs)
     if report.accepted and report.schema.startswith("gpuyield/plan/"):
         return True

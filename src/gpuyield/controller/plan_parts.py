@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import json
 import re
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any  # Documents are JSON.
+
+import msgspec
 
 from gpuyield.errors import SourceError
 from gpuyield.model.document import schema_name
@@ -78,8 +79,7 @@ def pack(plan: StoredPlan) -> tuple[bytes, ...]:
         SourceError: The plan is too large for the store.
     """
     held = {"document": plan.document, "inputs": plan.inputs.decode(), "first_starts": dict(plan.first_starts)}
-    whole = json.dumps(held, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    stream = gzip.compress(whole.encode(), compresslevel=6, mtime=0)
+    stream = gzip.compress(msgspec.json.encode(held, order="sorted"), compresslevel=6, mtime=0)
     pieces = tuple(stream[at : at + MOST_BYTES] for at in range(0, len(stream), MOST_BYTES))
     if len(pieces) > MOST_PIECES:
         raise SourceError(
@@ -138,12 +138,12 @@ def unpack(pointer: Pointer, pieces: Sequence[bytes]) -> StoredPlan:
         whole = unpacker.decompress(b"".join(pieces), MOST_UNPACKED)
         if not unpacker.eof:
             raise torn("it does not end where it should")
-        found = json.loads(whole)
+        found = msgspec.json.decode(whole)
         document, inputs = found["document"], found["inputs"]
         first_starts = {
             str(uid): None if at_ms is None else int(at_ms) for uid, at_ms in found.get("first_starts", {}).items()
         }
-    except (zlib.error, ValueError, KeyError, TypeError, AttributeError, RecursionError) as err:
+    except (zlib.error, msgspec.MsgspecError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as err:
         raise torn(f"it cannot be unpacked ({type(err).__name__})") from err
     if not isinstance(document, dict) or not isinstance(inputs, str):
         raise torn("it holds no plan with its inputs")

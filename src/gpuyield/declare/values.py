@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable
 from datetime import UTC, date, datetime, time, tzinfo
 from decimal import Decimal
+from functools import lru_cache
 from urllib.parse import urlsplit
 
 from gpuyield.declare.tree import shown
@@ -197,6 +198,7 @@ def parse_choice(text: str, *, label: str, choices: Iterable[str]) -> str:
     return text
 
 
+@lru_cache(maxsize=1024)
 def _exact_ms(text: str, *, label: str, zero: bool) -> Decimal:
     if len(text) > _LONGEST:
         raise DeclarationError(f'{label} "{shown(text)}" is not a duration.', fix="Write 800ms, 90s, 2h, 3h30m or 14d.")

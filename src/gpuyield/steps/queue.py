@@ -16,6 +16,7 @@ from gpuyield.report.answer import Answer
 from gpuyield.report.screens.queue import queue_answer as answer_of
 from gpuyield.report.screens.waiting import live_queue_answer
 from gpuyield.steps.evidence import Evidence, gather_chosen
+from gpuyield.steps.kueue_counts import kueue_counts
 from gpuyield.steps.live import LiveCluster, live_cluster
 from gpuyield.steps.observed import jobs_on_time
 from gpuyield.steps.plan import make
@@ -32,17 +33,20 @@ def queue_answer(
     if (window, begin, end) == (None, None, None):
         found = live_cluster(file=file, ledger_root=ledger_root)
         if found is not None:
-            return _live_answer(found, by=keys(by))
+            return _live_answer(found, folder=file.parent, by=keys(by))
     setting = read_setting(file, ledger_root)
     evidence = gather_chosen(setting, chosen_window(setting, window=window, begin=begin, end=end))
     asked = queued(evidence, by=keys(by), on_time=jobs_on_time(evidence))
     return answer_of(replace(asked, gaps=(*evidence.lacks, *asked.gaps)), zone=setting.zone)
 
 
-def _live_answer(found: LiveCluster, *, by: tuple[str, ...]) -> Answer:
+def _live_answer(found: LiveCluster, *, folder: Path, by: tuple[str, ...]) -> Answer:
     live = found.live
     plan = make(live.problem, seed=0, time_limit=_TIME_LIMIT).plan
-    document = live_queue_document(waiting_now(live, plan), at_ms=live.seen.at_ms, by=by, gaps=live.gaps)
+    counts, lacks = kueue_counts(found.declaration, folder=folder, now_ms=live.seen.at_ms)
+    document = live_queue_document(
+        waiting_now(live, plan), at_ms=live.seen.at_ms, by=by, counts=counts, gaps=(*live.gaps, *lacks)
+    )
     return live_queue_answer(document, zone=parse_zone(found.declaration.reporting_zone))
 
 

@@ -6,6 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from statistics import median
 
 from gpuyield.account import observed_jobs
@@ -215,6 +216,7 @@ def _to_minutes(length_ms: float) -> int:
     return round(length_ms) // 60_000 * 60_000 or 60_000
 
 
+@lru_cache(maxsize=1024)
 def family_name(workload: str) -> str:
     """A job's name without the parts that differ from run to run."""
     parts = workload.split("-")

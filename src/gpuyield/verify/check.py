@@ -55,8 +55,7 @@ def _check(document: Any, inputs: bytes, findings: Findings) -> None:
             raise Refused("It is not the SHA-256 of the inputs.")
     if findings.refused:
         return
-    decoded = _decode_inputs(inputs, findings)
-    checker(stated, decoded, findings)
+    checker(stated, _decode_inputs(inputs, findings), findings)
 
 
 def _decode_inputs(inputs: bytes, findings: Findings) -> Any:

@@ -33,6 +33,7 @@ def check_plan(document: dict[str, Any], inputs: Any, findings: Findings) -> Non
     """Fill in the findings for a plan document; the digest is checked already."""
     try:
         problem = read_problem(inputs)
+        del inputs  # Of ten thousand jobs they are as large as all that is checked from here on.
         _check_header(document, problem)
         view = _View.of(document, problem)
     except Refused as err:

@@ -9,9 +9,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count
 from pathlib import Path
 from typing import Any  # Objects of the API server are JSON.
 from urllib.parse import parse_qsl, urlsplit
+
+import msgspec
 
 from doubles.cluster.objects import ApiObjects
 from gpuyield.collect import kubernetes
@@ -44,7 +47,7 @@ class _Asked:
 @contextmanager
 def serving_objects(objects: ApiObjects, folder: Path, *, port: int = 0) -> Iterator[Path]:
     """Serve them on loopback; the kubeconfig that leads there."""
-    server = _Server(("127.0.0.1", port), type("Handler", (_Handler,), {"objects": objects}))
+    server = _Server(("127.0.0.1", port), type("Handler", (_Handler,), {"objects": objects, "pages": _Pages(objects)}))
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     thread.start()
     kubeconfig = folder / "kubeconfig"
@@ -67,6 +70,36 @@ def serving_objects(objects: ApiObjects, folder: Path, *, port: int = 0) -> Iter
         thread.join()
 
 
+class _Pages:
+    """Lists in pages where they are asked for, all of one list as of one version."""
+
+    def __init__(self, objects: ApiObjects) -> None:
+        self._objects = objects
+        self._lists: dict[str, tuple[list[Object], str]] = {}
+        self._numbers = count(1)
+
+    def page(self, asked: _Asked) -> Object:
+        """The first page of a list, or one that goes on; raises Gone where what it goes on from is forgotten."""
+        token, _, begins = asked.query.get("continue", "").partition(":")
+        if not token:
+            token = str(next(self._numbers))
+            found, version = self._objects.all(asked.kind, asked.namespace, asked.query.get("labelSelector"))
+        elif token in self._lists:
+            found, version = self._lists.pop(token)
+        else:
+            raise Gone("the list that this goes on from is too old (410).")
+        begin = int(begins or 0)
+        limit = int(asked.query.get("limit") or 0) or len(found) or 1
+        more = {"continue": f"{token}:{begin + limit}"} if begin + limit < len(found) else {}
+        if more:
+            self._lists[token] = found, version
+        return {
+            "kind": f"{asked.kind.kind}List",
+            "metadata": {"resourceVersion": version, **more},
+            "items": found[begin : begin + limit],
+        }
+
+
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
@@ -82,6 +115,7 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
     objects: ApiObjects
+    pages: _Pages
 
     def do_GET(self) -> None:
         """Read one, all, or follow."""
@@ -91,7 +125,7 @@ class _Handler(BaseHTTPRequestHandler):
         if asked.query.get("watch") == "true":
             self._watch(asked)
         elif asked.name is None:
-            self._answer(lambda: _page(self.objects, asked))
+            self._answer(lambda: self.pages.page(asked))
         else:
             name = asked.name
             self._answer(lambda: self.objects.get(asked.kind, name, asked.namespace))
@@ -140,7 +174,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._say(code, found)
 
     def _say(self, code: int, body: Object) -> None:
-        data = json.dumps(body).encode()
+        data = msgspec.json.encode(body)
         self.send_response(code)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(data)))
@@ -170,7 +204,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
 
     def _chunk(self, event: Object) -> None:
-        line = json.dumps(event).encode() + b"\n"
+        line = msgspec.json.encode(event) + b"\n"
         self.wfile.write(b"%x\r\n%s\r\n" % (len(line), line))
         self.wfile.flush()
 
@@ -181,19 +215,6 @@ class _Handler(BaseHTTPRequestHandler):
 def _delete(objects: ApiObjects, asked: _Asked, name: str) -> Object:
     objects.delete(asked.kind, name, asked.namespace)
     return {"kind": "Status", "status": "Success"}
-
-
-def _page(objects: ApiObjects, asked: _Asked) -> Object:
-    """A list, in pages where they are asked for."""
-    found, version = objects.all(asked.kind, asked.namespace, asked.query.get("labelSelector"))
-    begin = int(asked.query.get("continue") or 0)
-    limit = int(asked.query.get("limit") or 0) or len(found) or 1
-    more = {"continue": str(begin + limit)} if begin + limit < len(found) else {}
-    return {
-        "kind": f"{asked.kind.kind}List",
-        "metadata": {"resourceVersion": version, **more},
-        "items": found[begin : begin + limit],
-    }
 
 
 def _patch(objects: ApiObjects, asked: _Asked, content: str, body: Any) -> Object:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any, TypeAlias  # A decoded object of the API server has no narrower type.
 
 from gpuyield.errors import DeclarationError
@@ -32,8 +33,10 @@ def mapping(of: Mapping[str, Any], *keys: str) -> Object:
     """A nested object, empty where it is absent."""
     found: Any = of
     for key in keys:
-        found = found.get(key) if isinstance(found, dict) else None
-    return found if isinstance(found, dict) else {}
+        found = found.get(key)
+        if not isinstance(found, dict):
+            return {}
+    return found  # type: ignore[no-any-return]
 
 
 def items(of: Mapping[str, Any], key: str) -> list[Object]:
@@ -44,7 +47,8 @@ def items(of: Mapping[str, Any], key: str) -> list[Object]:
 
 def texts(of: Mapping[str, Any], key: str) -> dict[str, str]:
     """A mapping of texts such as labels."""
-    return {str(name): str(value) for name, value in mapping(of, key).items()}
+    found = of.get(key)
+    return {str(name): str(value) for name, value in found.items()} if isinstance(found, dict) else {}
 
 
 def listed(written: str) -> tuple[str, ...]:
@@ -69,18 +73,26 @@ def quantity(value: object) -> int:
     Raises:
         DeclarationError: It is no quantity, or no whole number from 0 on.
     """
-    found = _QUANTITY.fullmatch(str(value))
+    return _quantity(str(value))
+
+
+@lru_cache(maxsize=1024)
+def _quantity(value: str) -> int:
+    found = _QUANTITY.fullmatch(value)
     number = None
     if found:
         number = Decimal(found[1] + (found[2] or "")) * _FACTORS.get(found[3] or "", Decimal(1))
     if number is None or number < 0 or number != number.to_integral_value():
-        raise DeclarationError(f'"{str(value)[:40]}" is no whole number of GPUs.', fix="Write 4.")
+        raise DeclarationError(f'"{value[:40]}" is no whole number of GPUs.', fix="Write 4.")
     return int(number)
 
 
 def instant(value: object) -> int | None:
     """Epoch ms of a time as Kubernetes writes it; None where it is absent."""
-    return parse_instant(str(value)) if value else None
+    return _instant(str(value)) if value else None
+
+
+_instant = lru_cache(maxsize=4096)(parse_instant)
 
 
 def condition(of: Mapping[str, Any], kind: str) -> Object:

@@ -6,10 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from gpuyield.collect.kueue.shapes import (
     Object,
-    condition,
     controller_of,
     instant,
-    is_true,
     items,
     listed,
     mapping,
@@ -53,12 +51,13 @@ def work(of: Object, *, owners: Mapping[str, Object], cluster_queues: Mapping[tu
     namespace = text(meta, "namespace")
     reference = controller_of(of)
     owner = owners.get(text(reference, "uid"), {})
-    waits = condition(of, "QuotaReserved")
+    owner_meta = mapping(owner, "metadata")
+    conditions = {text(one, "type"): one for one in reversed(items(status, "conditions"))}
+    waits, finished = conditions.get("QuotaReserved", {}), conditions.get("Finished", {})
     admission = mapping(status, "admission")
     queue = text(spec, "queueName")
-    annotations = {**_templates(spec, "annotations"), **texts(mapping(owner, "metadata"), "annotations")}
-    finished = condition(of, "Finished")
-    state = _state(of, admission)
+    annotations = {**_templates(spec, "annotations"), **texts(owner_meta, "annotations")}
+    state = _state(conditions, admission)
     return Work(
         namespace=namespace,
         name=text(reference, "name") or text(meta, "name"),
@@ -66,7 +65,7 @@ def work(of: Object, *, owners: Mapping[str, Object], cluster_queues: Mapping[tu
         kind=text(reference, "kind") or "Workload",
         uid=text(reference, "uid") or text(meta, "uid"),
         workload_uid=text(meta, "uid"),
-        created_ms=_created_ms(mapping(owner, "metadata"), meta),
+        created_ms=_created_ms(owner_meta, meta),
         queue=queue,
         cluster_queue=text(admission, "clusterQueue") or cluster_queues.get((namespace, queue)),
         pod_sets=pod_sets,
@@ -76,8 +75,8 @@ def work(of: Object, *, owners: Mapping[str, Object], cluster_queues: Mapping[tu
         ran_on=tuple(
             sorted({given for one in items(admission, "podSetAssignments") for given in _gpu_flavors(one).values()})
         ),
-        reserved_ms=_since(of, "QuotaReserved"),
-        admitted_ms=_since(of, "Admitted"),
+        reserved_ms=_since(conditions, "QuotaReserved"),
+        admitted_ms=_since(conditions, "Admitted"),
         finished_ms=instant(finished.get("lastTransitionTime")) if state is WorkState.FINISHED else None,
         # v1beta1 spells it wrong.
         past_run_ms=1000
@@ -90,11 +89,11 @@ def work(of: Object, *, owners: Mapping[str, Object], cluster_queues: Mapping[tu
         gates=listed(annotations.get(GATES, "")),
         reason=text(waits, "reason"),
         said=text(waits, "message"),
-        owner=_controller(owner),
+        owner=_controller(owner_meta),
         annotations=annotations,
-        labels={**_templates(spec, "labels"), **texts(mapping(owner, "metadata"), "labels")},
+        labels={**_templates(spec, "labels"), **texts(owner_meta, "labels")},
         checks=_checks(status),
-        evicted=is_true(of, "Evicted"),
+        evicted=_is_true(conditions, "Evicted"),
         version=text(meta, "resourceVersion"),
         marks={key: value for key, value in texts(meta, "annotations").items() if key.startswith(PREFIX)},
         job=_job(reference, owner, of),
@@ -156,12 +155,16 @@ def _job(reference: Object, owner: Object, of: Object) -> JobRef:
     )
 
 
-def _state(of: Object, admission: Object) -> WorkState:
-    if is_true(of, "Finished"):
+def _state(conditions: Mapping[str, Object], admission: Object) -> WorkState:
+    if _is_true(conditions, "Finished"):
         return WorkState.FINISHED
-    if is_true(of, "Admitted"):
+    if _is_true(conditions, "Admitted"):
         return WorkState.ADMITTED
-    return WorkState.RESERVED if admission and is_true(of, "QuotaReserved") else WorkState.WAITING
+    return WorkState.RESERVED if admission and _is_true(conditions, "QuotaReserved") else WorkState.WAITING
+
+
+def _is_true(conditions: Mapping[str, Object], kind: str) -> bool:
+    return conditions.get(kind, {}).get("status") == "True"
 
 
 def _created_ms(*metas: Object) -> int:
@@ -172,10 +175,9 @@ def _created_ms(*metas: Object) -> int:
     return told
 
 
-def _since(of: Object, kind: str) -> int | None:
+def _since(conditions: Mapping[str, Object], kind: str) -> int | None:
     """Since when a condition is True; None where it is not."""
-    found = condition(of, kind)
-    return instant(found.get("lastTransitionTime")) if found.get("status") == "True" else None
+    return instant(conditions[kind].get("lastTransitionTime")) if _is_true(conditions, kind) else None
 
 
 def _held(admission: Object, status: Object, pod_sets: Sequence[PodSet]) -> dict[str, int]:
@@ -205,9 +207,9 @@ def _templates(spec: Object, key: str) -> dict[str, str]:
     return found
 
 
-def _controller(owner: Object) -> str:
+def _controller(owner_meta: Object) -> str:
     """What made the job, such as its CronJob; "" where nothing did."""
-    references = items(mapping(owner, "metadata"), "ownerReferences")
+    references = items(owner_meta, "ownerReferences")
     return next((text(one, "name") for one in references if one.get("controller")), "")
 
 

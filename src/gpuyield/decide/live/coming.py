@@ -47,7 +47,7 @@ def _coming(
         (each.cluster_queue for each in seen.local_queues if (each.namespace, each.name) == (one.namespace, one.queue)),
         None,
     )
-    read = [reader.read(_work(one, queue, at_ms)) for at_ms in times[:MOST]]
+    read = [reader.read(_work(one, queue, at_ms), comes_ms=at_ms) for at_ms in times[:MOST]]
     if read:
         # What is told of the first holds for all.
         its = read[0]

@@ -78,12 +78,15 @@ class JobReader:
         self._queues = {one.name: one for one in seen.queues}
         self._local = {(one.namespace, one.name): one for one in seen.local_queues}
 
-    def read(self, work: Work) -> ReadWork:
-        """A Workload that is not finished."""
+    def read(self, work: Work, *, comes_ms: int = 0) -> ReadWork:
+        """A Workload that is not finished.
+
+        One that is there may start, whatever a clock says of when it was made; others come at `comes_ms`.
+        """
         promise, gaps = self.promise(work)
         if work.holds_quota:
             return self._running(work, promise, gaps)
-        return self._waiting(work, promise, gaps)
+        return self._waiting(work, promise, gaps, comes_ms)
 
     def promise(self, work: Work) -> tuple[JobPromise, list[Gap]]:
         """What a job promises, as far as it can be read; each mistake is a gap."""
@@ -125,7 +128,7 @@ class JobReader:
             restart_ms=family.restart_ms if promise.restart_ms is None else promise.restart_ms,
         )
 
-    def _waiting(self, work: Work, promise: JobPromise, gaps: list[Gap]) -> ReadWork:
+    def _waiting(self, work: Work, promise: JobPromise, gaps: list[Gap], comes_ms: int) -> ReadWork:
         why = self._barred(work)
         flavors: tuple[str, ...] = ()
         queue = self._queues.get(work.cluster_queue or "")
@@ -151,7 +154,7 @@ class JobReader:
                 overruns=self._overruns(work, family),
                 gaps=tuple(gaps),
             )
-        start_ms = max(work.created_ms, promise.earliest_start_ms or 0)
+        start_ms = max(comes_ms, promise.earliest_start_ms or 0)
         from_history = promise.expected_duration_ms is None and family is None
         return ReadWork(
             work=work,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gpuyield.decide.live.coming import coming_jobs
@@ -53,7 +53,7 @@ def live_problem(seen: ClusterSnapshot, terms: LiveTerms) -> LiveProblem:
     Work that runs is never moved. Where it holds more than there is now (a quota was halved, a node is gone) that
     much is taken to exist until it ends, so that new work gets none of it.
     """
-    origin_ms = -(-seen.at_ms // SECOND_MS) * SECOND_MS
+    origin_ms = _origin_ms(seen)
     room = room_of(seen, terms.declaration.inventory)
     quotas = quotas_of(seen)
     reader = JobReader(seen, room, terms, origin_ms=origin_ms)
@@ -76,6 +76,35 @@ def live_problem(seen: ClusterSnapshot, terms: LiveTerms) -> LiveProblem:
     return LiveProblem(
         seen=seen, problem=mended, quotas=quotas.queues, work=work, room=room, teams=terms.declaration.teams, gaps=gaps
     )
+
+
+class WorkAsAsked(Mapping[str, ReadWork]):
+    """The Workloads of a snapshot by uid as its problem has them, without the problem: each read when it is asked for.
+
+    `works` are those that are not finished. Of ten thousand that wait few are asked for at any time.
+    """
+
+    def __init__(self, seen: ClusterSnapshot, terms: LiveTerms) -> None:
+        room = room_of(seen, terms.declaration.inventory)
+        self._reader = JobReader(seen, room, terms, origin_ms=_origin_ms(seen))
+        self.works = tuple(one for one in seen.work if one.state is not WorkState.FINISHED)
+        self._by_uid = {one.uid: one for one in self.works}
+        self._read: dict[str, ReadWork] = {}
+
+    def __getitem__(self, uid: str) -> ReadWork:
+        if uid not in self._read:
+            self._read[uid] = self._reader.read(self._by_uid[uid])
+        return self._read[uid]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._by_uid)
+
+    def __len__(self) -> int:
+        return len(self._by_uid)
+
+
+def _origin_ms(seen: ClusterSnapshot) -> int:
+    return -(-seen.at_ms // SECOND_MS) * SECOND_MS
 
 
 def _of_unknown_length(one: ReadWork) -> tuple[Gap, ...]:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any  # Documents are JSON.
 
 from gpuyield.decide.live.waiting import Waiting, waiting_document
 from gpuyield.decide.queue import queue_document
 from gpuyield.errors import DeclarationError
-from gpuyield.model.document import gaps_document
+from gpuyield.model.document import gaps_document, window_document
 from gpuyield.model.evidence import Gap
+from gpuyield.model.kueue_counts import KueueCounts, Level, Waits
 from gpuyield.model.queue import Cause, Queue, QueueRow
 from gpuyield.units import Window
 
@@ -23,9 +25,16 @@ _NOT_KNOWN = Gap(
 
 
 def live_queue_document(
-    waiting: Sequence[Waiting], *, at_ms: int, by: tuple[str, ...], gaps: Sequence[Gap]
+    waiting: Sequence[Waiting],
+    *,
+    at_ms: int,
+    by: tuple[str, ...],
+    gaps: Sequence[Gap],
+    counts: KueueCounts | None = None,
 ) -> dict[str, Any]:
     """The document of a queue (contracts, section 4) of the jobs that wait now, with each of them in `waiting`.
+
+    `kueue` has what Kueue itself counted, None where that is not known.
 
     Raises:
         DeclarationError: No such key.
@@ -65,7 +74,30 @@ def live_queue_document(
         "meanwhile": {"free_gpu_ms": None, "idle_held_gpu_ms": None},
         "gaps": gaps_document(all_gaps),
         "waiting": waiting_document(waiting),
+        "kueue": None if counts is None else _counts_document(counts),
     }
+
+
+def _counts_document(counts: KueueCounts) -> dict[str, Any]:
+    return {
+        "window": window_document(counts.window),
+        "queues": [
+            {
+                "queue": one.queue,
+                "waiting": _optional(one.waiting),
+                "reserved_gpus": _optional(one.reserved_gpus),
+                "used_gpus": _optional(one.used_gpus),
+                "admitted": one.admitted,
+                "evicted": dict(one.evicted),
+                "waits": _optional(one.waits),
+            }
+            for one in counts.queues
+        ],
+    }
+
+
+def _optional(of: Level | Waits | None) -> dict[str, Any] | None:
+    return None if of is None else asdict(of)
 
 
 def _row(key: dict[str, str | None], causes: dict[Cause, int]) -> QueueRow:
