@@ -110,7 +110,7 @@ scrape_configs:
     data.mkdir()
     with scraping(PROMETHEUS_3, config, data) as url:
         store = Prometheus(HttpClient(endpoint(product="a store", url=url, declared_at="test")))
-        wait_for("a scrape", lambda: scraped(store, PENDING, cluster_queue=NAME))
+        wait_for("a scrape", lambda: bool(scraped(store, PENDING, cluster_queue=NAME)))
         submit(stage, "runs", 2, expected_duration="10m")
         wait_for("runs to run", lambda: stage.is_running("runs"))
         submit(stage, "waits", 4, expected_duration="10m")
