@@ -105,7 +105,7 @@ def _promise(one: OneJob, declared: Declaration) -> tuple[JobPromise | None, tup
 
 def _plan_in_force(declared: Declaration, system: str) -> tuple[StoredPlan | None, list[str]]:
     """The plan that the controller follows; None where there is none, or it may not be read."""
-    store = PlanStore(connect(declared.sources.kubernetes.context if declared.sources.kubernetes else None), system)
+    store = PlanStore(connect(declared.sources.context), system)
     try:
         pointer = store.pointer()
         if pointer is None:

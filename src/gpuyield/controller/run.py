@@ -31,8 +31,7 @@ def run_controller(options: Options) -> Answer:
     """
     log_to_stderr(debug=options.debug)
     keep_compiled()
-    declared = read_declaration(options.file).sources.kubernetes
-    api = connect(options.context or (declared.context if declared else None))
+    api = connect(options.context or read_declaration(options.file).sources.context)
     mirror = Mirror(api)
     mirror.start()
     try:

@@ -125,6 +125,11 @@ class Sources:
     kubernetes: KubernetesSource | None = None
     outcomes: tuple[FileSource, ...] = ()
 
+    @property
+    def context(self) -> str | None:
+        """The declared context of kubeconfig; None: the current one, or the pod that we run in."""
+        return None if self.kubernetes is None else self.kubernetes.context
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Teams:

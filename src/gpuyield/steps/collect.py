@@ -86,7 +86,7 @@ def collect_sources(
         )
     source = connect_prometheus(
         declared.sources.prometheus,
-        context=declared.sources.kubernetes.context if declared.sources.kubernetes else None,
+        context=declared.sources.context,
         folder=folder,
         environment=os.environ,
         home=Path.home(),
@@ -117,7 +117,7 @@ def _prices(
         )
     source = connect_opencost(
         declared.sources.opencost,
-        context=declared.sources.kubernetes.context if declared.sources.kubernetes else None,
+        context=declared.sources.context,
         folder=folder,
         environment=os.environ,
         home=Path.home(),

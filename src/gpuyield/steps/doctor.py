@@ -38,7 +38,7 @@ class _Asked:
 
     @property
     def context(self) -> str | None:
-        return self.declared.sources.kubernetes.context if self.declared.sources.kubernetes else None
+        return self.declared.sources.context
 
 
 def doctor(*, file: Path, ledger_root: Path, opencost: bool, tell: Tell) -> Answer:

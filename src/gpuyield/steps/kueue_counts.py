@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
-from gpuyield.collect.connect import prometheus
 from gpuyield.collect.http import Patience
 from gpuyield.collect.kueue.counts import read_counts
 from gpuyield.errors import SourceError
 from gpuyield.model.declaration import Declaration
 from gpuyield.model.evidence import Gap
 from gpuyield.model.kueue_counts import KueueCounts
+from gpuyield.steps.metrics_store import metrics_store
 from gpuyield.units import DAY_MS, Window
 
 _PATIENCE = Patience(read_s=20, total_s=30, attempts=1)
@@ -24,17 +23,9 @@ def kueue_counts(declared: Declaration, *, folder: Path, now_ms: int) -> tuple[K
     Raises:
         DeclarationError: What is declared of it cannot be used.
     """
-    sources = declared.sources
-    if sources.prometheus is None:
+    source = metrics_store(declared.sources, folder=folder, patience=_PATIENCE)
+    if source is None:
         return None, ()
-    source = prometheus(
-        sources.prometheus,
-        context=sources.kubernetes.context if sources.kubernetes else None,
-        folder=folder,
-        environment=os.environ,
-        home=Path.home(),
-        patience=_PATIENCE,
-    )
     try:
         found = read_counts(source, Window(now_ms - DAY_MS, now_ms))
     except SourceError as err:

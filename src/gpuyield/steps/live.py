@@ -78,8 +78,7 @@ def live_server(declared: Declaration) -> ApiServer:
     Raises:
         DeclarationError: No way to the cluster.
     """
-    context = declared.sources.kubernetes.context if declared.sources.kubernetes else None
-    return api_server(context, environment=os.environ, home=Path.home())
+    return api_server(declared.sources.context, environment=os.environ, home=Path.home())
 
 
 def live_namespace(declared: Declaration) -> str:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Protocol
 
-from gpuyield.collect.connect import prometheus
 from gpuyield.collect.endpoint import Endpoint
 from gpuyield.collect.gpu_page import read_gpu_page
 from gpuyield.collect.gpu_store import read_gpu_scrapes
@@ -21,6 +19,7 @@ from gpuyield.model.declaration import Declaration
 from gpuyield.model.measure import SECOND_NS
 from gpuyield.model.witness import GpuReading
 from gpuyield.steps.measure_pages import WATCH_PATIENCE, Pages, Reader
+from gpuyield.steps.metrics_store import metrics_store
 from gpuyield.units import MINUTE_MS, Window
 
 _BEFORE_MS = 3 * MINUTE_MS
@@ -140,18 +139,8 @@ def store_of(namespace: str | None, declared: Declaration, folder: Path) -> Metr
     Raises:
         DeclarationError: What is declared of it cannot be used.
     """
-    sources = declared.sources
-    if sources.prometheus is None or namespace is None:
-        return None
-    store = prometheus(
-        sources.prometheus,
-        context=sources.kubernetes.context if sources.kubernetes else None,
-        folder=folder,
-        environment=os.environ,
-        home=Path.home(),
-        patience=WATCH_PATIENCE,
-    )
-    return MetricsStore(store, namespace)
+    store = metrics_store(declared.sources, folder=folder, patience=WATCH_PATIENCE)
+    return None if store is None or namespace is None else MetricsStore(store, namespace)
 
 
 def _holder(namespace: str | None) -> str:
