@@ -104,6 +104,11 @@ def test_gpus_are_summed_over_flavors_and_other_resources_stay_out() -> None:
     assert (found.reserved_gpus.mean, found.used_gpus.mean) == (6, 3)
     assert found.waiting is None
     assert found.admitted is None
+    assert found.evicted is None
+
+
+def test_nothing_was_stopped_where_a_counter_of_stops_has_no_series() -> None:
+    assert counted({ADMITTED: [series([1, 2])]}).evicted == {}
 
 
 def test_waits_are_bounded_by_the_edges_of_their_buckets() -> None:

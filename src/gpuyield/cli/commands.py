@@ -97,7 +97,7 @@ COMMANDS: tuple[Command, ...] = (
         Topic.SEE,
         "Why work waited: waiting GPU time by cause.",
         "gpuyield queue --window 14d --by team",
-        more=("gpuyield queue                          # a live cluster with Kueue: each job that waits now",),
+        more=("gpuyield queue",),
     ),
     Command(
         "services",

@@ -19,8 +19,8 @@ def queue(
     """Why work waited: waiting GPU time by cause.
 
     On a live cluster with Kueue (sources.kubernetes, or KUBECONFIG and nothing collected) and without a window: each
-    job that waits now, why, and when it starts by the plan; and, where the declared Prometheus scrapes Kueue, what Kueue
-    counted in the last day: whether queues grew, GPUs reserved and in use, waits, and what was stopped.
+    job that waits now, why, and when it starts by the plan; and what Kueue counted in the last day where the declared
+    Prometheus scrapes it: whether queues grew, GPUs reserved and in use, waits, and what was stopped.
 
     Parameters
     ----------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from gpuyield.units import Window
 
@@ -48,7 +48,7 @@ class QueueCounts:
     reserved_gpus: Level | None = None
     used_gpus: Level | None = None
     admitted: int | None = None
-    evicted: Mapping[str, int] = field(default_factory=dict)
+    evicted: Mapping[str, int] | None = None
     waits: Waits | None = None
 
 

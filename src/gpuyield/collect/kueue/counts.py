@@ -66,7 +66,8 @@ def counts_of(found: Mapping[str, Sequence[RawSeries]], window: Window) -> Kueue
                 reserved_gpus=_level(gpus(RESERVED, queue), window),
                 used_gpus=_level(gpus(USED, queue), window),
                 admitted=_total(of(ADMITTED, queue), since) if ADMITTED in found else None,
-                evicted=_by_reason(of(EVICTED, queue), since),
+                # A counter without any eviction has no series: where others are scraped there was none.
+                evicted=_by_reason(of(EVICTED, queue), since) if ADMITTED in found or EVICTED in found else None,
                 waits=_waits([of(name, queue) for name in _WAITS], since),
             )
             for queue in queues

@@ -88,7 +88,7 @@ def _counts_document(counts: KueueCounts) -> dict[str, Any]:
                 "reserved_gpus": _optional(one.reserved_gpus),
                 "used_gpus": _optional(one.used_gpus),
                 "admitted": one.admitted,
-                "evicted": dict(one.evicted),
+                "evicted": None if one.evicted is None else dict(one.evicted),
                 "waits": _optional(one.waits),
             }
             for one in counts.queues

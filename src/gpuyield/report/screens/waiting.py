@@ -89,11 +89,18 @@ def counts_table(counts: Document | None) -> Table | None:
                 one["admitted"],
                 _bound(one["waits"], "p50_at_most_s"),
                 _bound(one["waits"], "p90_at_most_s"),
-                ", ".join(f"{number} {reason}" for reason, number in one["evicted"].items()),
+                _stops(one["evicted"]),
             )
             for one in counts["queues"]
         ),
     )
+
+
+def _stops(evicted: Document | None) -> str | None:
+    """How many were stopped, by Kueue's reason; None where it is not known."""
+    if evicted is None:
+        return None
+    return ", ".join(f"{number} {reason}" for reason, number in evicted.items()) or "none"
 
 
 def _of(level: Document | None, key: str) -> float | None:
@@ -104,7 +111,7 @@ def _bound(waits: Document | None, key: str) -> str | None:
     """An upper bound of a wait; None where none is known."""
     if waits is None or not waits["n"]:
         return None
-    return "longer than told" if waits[key] is None else f"at most {format_duration(round(waits[key] * 1000))}"
+    return "beyond the buckets" if waits[key] is None else f"at most {format_duration(round(waits[key] * 1000))}"
 
 
 def waiting_table(waiting: Sequence[Document], zone: ZoneInfo, *, most: int | None = None) -> Table | None:
