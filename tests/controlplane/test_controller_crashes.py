@@ -216,3 +216,26 @@ def test_a_stopped_controller_gives_up_its_checks_and_gated_jobs_wait_without_qu
         enforcer.start()
     stage.wait_complete("later", "open")
     stage.expect_nothing_stopped()
+
+
+def test_with_no_replica_alive_gated_jobs_wait_without_quota_and_what_runs_goes_on(
+    stage: Planned, enforcer: Enforcer
+) -> None:
+    enforcer.wait_ready()
+    stage.ask("runs", seconds=5, expected="8s", deadline="within 10m")
+    stage.ask("held", 4, seconds=1, expected="3s", deadline="within 20m")
+    stage.wait_running("runs")
+    stage.workload("held")
+
+    enforcer.kill()
+
+    try:
+        stage.ask("later", seconds=1, expected="3s", deadline="within 10m")
+        stage.workload("later")
+        stage.wait_complete("runs")
+        quiet = seconds_while(lambda: not any(stage.has(one, "QuotaReserved") for one in ("held", "later")), 3.0)
+        assert quiet >= 3.0
+    finally:
+        enforcer.start()
+    stage.wait_complete("held", "later")
+    stage.expect_nothing_stopped()
