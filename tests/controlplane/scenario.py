@@ -71,13 +71,13 @@ class Scenario:
 
     # Making the stage.
 
-    def set_up(self, quota: Mapping[str, int], **spec: object) -> None:
+    def set_up(self, quota: Mapping[str, int], *, flavors_are_there: bool = False, **spec: object) -> None:
         """Create the objects; `quota` maps flavor to GPUs, `spec` adds to the ClusterQueue."""
         self.client.apply(_object("v1", "Namespace", self.name))
         if self.check:
             self.client.apply(self.check_manifest())
             self.activate_check()
-        for flavor in quota:
+        for flavor in () if flavors_are_there else quota:
             self.add_flavor(flavor)
         self.client.apply(self.cluster_queue(self.name, quota, **spec))
         self.add_local_queue("main", self.name)

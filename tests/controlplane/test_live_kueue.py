@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from command_line import asked, gpuyield
 from contract_faults import metrics_token
-from kube import CLUSTER_QUEUE, Client, is_true, wait_for
-from scenario import Scenario
+from kube import CLUSTER_QUEUE, NODE, Client, Resource, is_true, wait_for
+from scenario import KUEUE, Scenario, job_manifest, seconds_while
 
 from controlplane import ControlPlane
 from gpuyield.collect.endpoint import endpoint
@@ -93,6 +93,67 @@ def test_plan_and_queue_tell_of_each_job_when_it_starts_and_why_it_waits(
         "live/nobody-knows": "quota",
     }
     assert "live/running" not in {one["id"] for one in changed.get("jobs", ())}
+
+
+def test_required_node_affinity_is_planned_as_kueue_keeps_to_it(stack: ControlPlane, tmp_path: Path) -> None:
+    client = stack.client()
+    stage = Scenario(client, "affine", checked=False)
+    (node,) = client.list(NODE)
+    client.merge(NODE, node["metadata"]["name"], {"metadata": {"labels": {"tier": "b"}}})
+    for tier in "ab":
+        stage.add_flavor(f"affine-{tier}", tier=tier)
+    stage.set_up({"affine-a": 2, "affine-b": 2}, flavors_are_there=True)
+    term = {"matchExpressions": [{"key": "tier", "operator": "In", "values": ["b"]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
+    try:
+        for name in ("first", "second"):
+            job = job_manifest(name, stage.name, 2, pod_annotations={"gpuyield.dev/expected-duration": "10m"})
+            job["spec"]["template"]["spec"]["affinity"] = affinity
+            client.create(job)
+            stage.workload(name)
+        wait_for("first to run", lambda: stage.is_running("first"))
+
+        _, plan = asked(stack.kubeconfig(), "plan", folder=tmp_path)
+
+        planned = {one["id"]: (one["flavor"], len(one["segments"])) for one in plan["jobs"]}
+        assert planned == {"affine/first": ("affine-b", 1), "affine/second": ("affine-b", 1)}
+        assert [one["job"] for one in plan["waiting"]] == ["affine/second"]
+        assert seconds_while(lambda: not stage.has("second", "QuotaReserved"), 2.0) >= 2.0, "flavor a has free quota"
+    finally:
+        stage.tear_down()
+        client.merge(NODE, node["metadata"]["name"], {"metadata": {"labels": {"tier": None}}})
+
+
+def test_a_tree_of_cohorts_lends_across_its_branches_as_it_is_planned(stack: ControlPlane, tmp_path: Path) -> None:
+    client = stack.client()
+    for name, parent in (("tree", None), ("tree-left", "tree"), ("tree-right", "tree")):
+        spec = {} if parent is None else {"parentName": parent}
+        client.apply({"apiVersion": KUEUE, "kind": "Cohort", "metadata": {"name": name}, "spec": spec})
+    stage = Scenario(client, "tree", checked=False)
+    stage.set_up({"tree-gpu": 2}, cohortName="tree-left")
+    client.apply(stage.cluster_queue("tree-lender", {"tree-gpu": 2}, cohortName="tree-right"))
+    stage.add_local_queue("lender", "tree-lender")
+    wait_for("the lender", lambda: is_true(client.get(CLUSTER_QUEUE, "tree-lender"), "Active"))
+    try:
+        submit(stage, "runs", 1, queue="lender", expected_duration="10m")
+        wait_for("runs to run", lambda: stage.is_running("runs"))
+        submit(stage, "wide", 4, expected_duration="5m")
+        stage.workload("wide")
+
+        _, plan = asked(stack.kubeconfig(), "plan", folder=tmp_path)
+
+        (waits,) = plan["waiting"]
+        admitted = stage.workload("runs")["status"]["conditions"]
+        since = next(one["lastTransitionTime"] for one in admitted if one["type"] == "Admitted")
+        assert (waits["job"], waits["blocked_by"]) == ("tree/wide", "quota")
+        assert seconds_between(since, waits["eta"]) == 600
+        assert not stage.has("wide", "QuotaReserved")
+        stage.cancel("runs")
+        wait_for("wide to run", lambda: stage.is_running("wide"))
+    finally:
+        stage.tear_down()
+        for name in ("tree-left", "tree-right", "tree"):
+            client.delete(Resource(KUEUE, "cohorts"), name)
 
 
 def test_queue_tells_what_kueue_itself_counted(stack: ControlPlane, stage: Scenario, tmp_path: Path) -> None:
