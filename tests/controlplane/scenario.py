@@ -73,6 +73,7 @@ class Scenario:
 
     def set_up(self, quota: Mapping[str, int], *, flavors_are_there: bool = False, **spec: object) -> None:
         """Create the objects; `quota` maps flavor to GPUs, `spec` adds to the ClusterQueue."""
+        wait_for("the namespace to be gone", lambda: not self._is_namespace_going(), timeout_s=60)
         self.client.apply(_object("v1", "Namespace", self.name))
         if self.check:
             self.client.apply(self.check_manifest())
@@ -132,6 +133,13 @@ class Scenario:
             if flavor["metadata"]["name"].startswith(self.name):
                 self.client.delete(RESOURCE_FLAVOR, flavor["metadata"]["name"])
         self.client.delete(ADMISSION_CHECK, self.name)
+
+    def _is_namespace_going(self) -> bool:
+        """Whether it is still being deleted, by a scenario of the same name before."""
+        return any(
+            one["metadata"]["name"] == self.name and "deletionTimestamp" in one["metadata"]
+            for one in self.client.list(NAMESPACE)
+        )
 
     # Moves.
 

@@ -223,8 +223,8 @@ def test_with_no_replica_alive_gated_jobs_wait_without_quota_and_what_runs_goes_
 ) -> None:
     enforcer.wait_ready()
     stage.ask("runs", seconds=5, expected="8s", deadline="within 10m")
-    stage.ask("held", 4, seconds=1, expected="3s", deadline="within 20m")
     stage.wait_running("runs")
+    stage.ask("held", 4, seconds=1, expected="3s", deadline="within 20m")
     stage.workload("held")
 
     enforcer.kill()

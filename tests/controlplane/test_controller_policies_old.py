@@ -35,7 +35,8 @@ def client(stack: ControlPlane) -> Iterator[Client]:
     for one in made:
         client.apply(one)
     try:
-        wait_for("the policy", lambda: bool(refusal(lambda: client.create(job(None), dry_run=True))))
+        for one in (job(None), cron_job(job(None))):
+            wait_for("the policies", lambda one=one: bool(refusal(lambda: client.create(one, dry_run=True))))
         yield client
     finally:
         for one in reversed(made):
@@ -46,6 +47,15 @@ def client(stack: ControlPlane) -> Iterator[Client]:
 def job(gate: str | None, **annotations: str) -> Object:
     given = annotations if gate is None else {GATES: gate, **annotations}
     return job_manifest("trial", SPACE, 1, annotations=given)
+
+
+def cron_job(of: Object) -> Object:
+    """A CronJob that makes such jobs."""
+    template = copy.deepcopy({"metadata": of["metadata"], "spec": of["spec"]})
+    del template["metadata"]["name"], template["metadata"]["namespace"]
+    spec = {"schedule": "0 3 * * *", "jobTemplate": template}
+    metadata = {"name": "nightly", "namespace": SPACE}
+    return {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": metadata, "spec": spec}
 
 
 @pytest.mark.parametrize(
@@ -59,17 +69,8 @@ def test_a_job_needs_the_gate(client: Client, gate: str | None, allowed: bool) -
 
 
 def test_a_cronjob_needs_it_in_its_template(client: Client) -> None:
-    with_gate, without = job(OUR_GATE), job(None)
-
-    def cron_job(of: Object) -> Object:
-        template = copy.deepcopy({"metadata": of["metadata"], "spec": of["spec"]})
-        del template["metadata"]["name"], template["metadata"]["namespace"]
-        spec = {"schedule": "0 3 * * *", "jobTemplate": template}
-        metadata = {"name": "nightly", "namespace": SPACE}
-        return {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": metadata, "spec": spec}
-
-    assert refusal(lambda: client.create(cron_job(with_gate), dry_run=True)) == ""
-    assert "spec.jobTemplate" in refusal(lambda: client.create(cron_job(without), dry_run=True))
+    assert refusal(lambda: client.create(cron_job(job(OUR_GATE)), dry_run=True)) == ""
+    assert "spec.jobTemplate" in refusal(lambda: client.create(cron_job(job(None)), dry_run=True))
 
 
 def test_a_missing_deadline_is_warned_about_and_the_job_is_made(stack: ControlPlane, client: Client) -> None:
