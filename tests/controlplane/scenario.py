@@ -29,6 +29,7 @@ from kube import (
 )
 
 KUEUE = "kueue.x-k8s.io/v1beta2"
+POLICIES = "admissionregistration.k8s.io/v1"
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 GATES = "kueue.x-k8s.io/admission-gated-by"
 OUR_GATE = "gpuyield.dev/plan"
@@ -53,6 +54,33 @@ def refusal(action: Callable[[], object]) -> str:
     except ApiError as error:
         return f"{error.status} {error.message}"
     return ""
+
+
+def wait_for_policies(client: Client) -> None:
+    """Wait until every ValidatingAdmissionPolicy that was applied so far is in force.
+
+    The API server takes up what changed all at once and in order, so it is enough that one which is made now is.
+    """
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}
+    named = {"name": "only-that-one", "expression": "object.metadata.name == 'policies-in-force'"}
+    spec: Object = {
+        "matchConstraints": {"resourceRules": [rule]},
+        "matchConditions": [named],
+        "validations": [{"expression": "false", "message": "in force"}],
+    }
+    bound: Object = {"policyName": "policies-in-force", "validationActions": ["Deny"]}
+    made = [
+        _object(POLICIES, "ValidatingAdmissionPolicy", "policies-in-force", spec=spec),
+        _object(POLICIES, "ValidatingAdmissionPolicyBinding", "policies-in-force", spec=bound),
+    ]
+    trial = _object("v1", "ConfigMap", "policies-in-force", "default")
+    for one in made:
+        client.apply(one)
+    try:
+        wait_for("the policies", lambda: "in force" in refusal(lambda: client.create(trial, dry_run=True)))
+    finally:
+        for one in reversed(made):
+            client.delete_manifest(one)
 
 
 def brief(refused: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from kube import ADMISSION_CHECK, JOB, NAMESPACE, WORKLOAD, Client, Resource, wait_for
-from scenario import GATES, OUR_GATE, QUEUE_LABEL, Scenario, job_manifest, now, refusal
+from scenario import GATES, OUR_GATE, QUEUE_LABEL, Scenario, job_manifest, now, refusal, wait_for_policies
 
 from controlplane import ControlPlane
 from gpuyield.controller.manifests.everything import objects
@@ -55,7 +55,8 @@ def stage(stack: ControlPlane, installed: list[Object]) -> Iterator[Scenario]:
     stage.add_local_queue("default", SPACE)
     client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": OUTSIDE}})
     client.merge(NAMESPACE, SPACE, {"metadata": {"labels": {"gpuyield.dev/managed": "true"}}})
-    wait_for("the deadline policy", lambda: bool(refusal(lambda: client.create(job("trial"), dry_run=True))))
+    wait_for_policies(client)
+    wait_for("the namespace's label", lambda: bool(refusal(lambda: client.create(job("trial"), dry_run=True))))
     wait_for("the gate policy", lambda: gate_of(client.create(due("trial"), dry_run=True)) == OUR_GATE)
     try:
         yield stage

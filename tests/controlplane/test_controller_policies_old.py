@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from kube import NAMESPACE, Client, wait_for
-from scenario import GATES, OUR_GATE, job_manifest, refusal
+from scenario import GATES, OUR_GATE, job_manifest, refusal, wait_for_policies
 
 from controlplane import ControlPlane
 from gpuyield.controller.manifests.deadlines import deadline_policies
@@ -35,8 +35,8 @@ def client(stack: ControlPlane) -> Iterator[Client]:
     for one in made:
         client.apply(one)
     try:
-        for one in (job(None), cron_job(job(None))):
-            wait_for("the policies", lambda one=one: bool(refusal(lambda: client.create(one, dry_run=True))))
+        wait_for_policies(client)
+        wait_for("the namespace's label", lambda: bool(refusal(lambda: client.create(job(None), dry_run=True))))
         yield client
     finally:
         for one in reversed(made):
