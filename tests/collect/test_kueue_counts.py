@@ -53,9 +53,34 @@ def test_waiting_is_active_and_inadmissible_together_over_the_time_that_is_known
 def test_a_level_that_was_not_scraped_is_unknown_and_not_nothing() -> None:
     found = level({PENDING: [series([6] * 60, status="active")]})
 
-    assert (found.mean, found.most, found.first) == (6, 6, 6)
-    assert (found.now, found.last) == (None, None)
+    assert (found.mean, found.most) == (6, 6)
+    assert (found.now, found.first, found.last) == (None, None, None), "of the first quarter an hour is too little"
     assert found.known == pytest.approx(64 / (24 * 60), abs=1 / (24 * 60))
+
+
+def test_what_is_no_number_is_no_sample() -> None:
+    nan = float("nan")
+
+    found = counted({PENDING: [series([nan, 3, nan], status="active")], ADMITTED: [series([1, nan, 4]), series([nan])]})
+
+    assert found.waiting is not None
+    assert (found.waiting.mean, found.admitted) == (3, 3)
+
+
+def test_counters_of_which_nothing_is_there_are_unknown_and_not_nothing() -> None:
+    pending = series([1, 1], status="active")
+    of_a_follower = series([5, 6], role="follower")
+
+    for there in ([], [of_a_follower]):
+        found = counted({PENDING: [pending], ADMITTED: there, EVICTED: []})
+        assert (found.admitted, found.evicted) == (None, None)
+
+
+def test_it_is_told_of_how_much_of_the_window_kueue_was_heard() -> None:
+    half = series([1] * 720, status="active")
+
+    assert counts_of({PENDING: [half]}, DAY).known == pytest.approx(0.5, abs=0.01)
+    assert counts_of({ADMITTED: [series([1, 2], role="follower")]}, DAY).known == 0
 
 
 def test_followers_do_not_count_and_a_new_leader_goes_on() -> None:

@@ -20,7 +20,7 @@ def level(first: float, last: float, *, most: float = 50) -> Level:
 
 
 def document(*queues: QueueCounts) -> dict[str, Any]:
-    counts = KueueCounts(window=Window(NOW - DAY_MS, NOW), queues=queues) if queues else None
+    counts = KueueCounts(window=Window(NOW - DAY_MS, NOW), known=1.0, queues=queues) if queues else None
     return live_queue_document((), at_ms=NOW, by=(), gaps=(), counts=counts)
 
 

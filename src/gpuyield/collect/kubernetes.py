@@ -23,7 +23,7 @@ from gpuyield.collect.kueue.shapes import Object, plural_of
 from gpuyield.collect.probe import Forbidden
 from gpuyield.errors import SourceError
 
-_PAGE = "250"
+_PAGE = "500"
 _MOST_SAID = 256
 _ASK_S, _CONNECT_S = 15.0, 5.0
 WATCH_S = 240

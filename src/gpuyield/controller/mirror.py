@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import random
+import sys
 import threading
 import time
 from collections.abc import Iterable
@@ -235,7 +236,6 @@ class _Alike:
 
     def __init__(self) -> None:
         self._kept: dict[bytes, Object] = {}
-        self._texts: dict[str, str] = {}
 
     def of(self, part: Object) -> Object:
         """The part, or an equal one that was seen before; neither is altered by anybody."""
@@ -243,23 +243,13 @@ class _Alike:
             self._kept.clear()
         return self._kept.setdefault(msgspec.json.encode(part), part)
 
-    def text(self, part: str) -> str:
-        """The text, or an equal one that was seen before."""
-        if len(self._texts) >= MOST_ALIKE:
-            self._texts.clear()
-        return self._texts.setdefault(part, part)
-
-    def with_texts(self, of: Object, *keys: str) -> Object:
-        """An object whose texts under these keys are kept once."""
-        return {key: self.text(value) if key in keys and type(value) is str else value for key, value in of.items()}
-
 
 def _lean(kind: Kind, one: Object, *, alike: _Alike) -> Object:
     """An object without what nobody reads: what owns Workloads only as itself, pods only with what they ask for."""
-    meta = alike.with_texts(one["metadata"], "namespace", "creationTimestamp")
+    meta = _with_interned(one["metadata"], "namespace", "creationTimestamp")
     meta.pop("managedFields", None)
     if "ownerReferences" in meta:
-        meta["ownerReferences"] = [alike.with_texts(each, "apiVersion", "kind") for each in meta["ownerReferences"]]
+        meta["ownerReferences"] = [_with_interned(each, "apiVersion", "kind") for each in meta["ownerReferences"]]
     if "labels" in meta:
         meta["labels"] = alike.of(meta["labels"])
     named = {"apiVersion": f"{kind.group}/{kind.version}" if kind.group else kind.version, "kind": kind.kind}
@@ -270,16 +260,21 @@ def _lean(kind: Kind, one: Object, *, alike: _Alike) -> Object:
         pod_sets = [
             {**of, "template": _lean_template(of.get("template") or {}, alike)} for of in spec.get("podSets") or ()
         ]
-        spec = {**alike.with_texts(spec, "queueName"), "podSets": pod_sets}
+        spec = {**_with_interned(spec, "queueName"), "podSets": pod_sets}
     elif kind is POD:
-        spec = alike.of(_asked_of(spec))
+        spec = _asked_of(spec)
     return {**named, **one, "metadata": meta, "spec": spec}
 
 
 def _lean_template(template: Object, alike: _Alike) -> Object:
     meta = template.get("metadata") or {}
-    parts = {key: alike.of(meta[key]) for key in ("labels", "annotations") if meta.get(key)}
+    parts = {"labels": alike.of(meta.get("labels") or {}), "annotations": meta.get("annotations") or {}}
     return {"metadata": parts, "spec": alike.of(_asked_of(template.get("spec") or {}))}
+
+
+def _with_interned(of: Object, *keys: str) -> Object:
+    """An object whose texts under these keys are kept once for all objects."""
+    return {key: sys.intern(value) if key in keys and type(value) is str else value for key, value in of.items()}
 
 
 def _asked_of(spec: Object) -> Object:

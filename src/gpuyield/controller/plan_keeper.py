@@ -48,6 +48,8 @@ STARTING_MS = 5 * SECOND_MS
 PATIENCE_S = 0.5
 """A plan that is ready within so long is waited for: what arrives is answered by a plan that knows it."""
 
+Check = Callable[[Mapping[str, Any], bytes], Report]
+
 _log = logging.getLogger(__name__)
 
 
@@ -216,7 +218,7 @@ class PlanKeeper:
         except GpuyieldError as err:
             _log.error("no new plan: %s", err)
             return None
-        return made if _is_accepted(made.stored) else None
+        return made if _is_accepted(check(made.stored.document, made.stored.inputs)) else None
 
     def _take_made(self) -> None:
         """The plan that was made, where it is ready, and nobody put another one in force meanwhile."""
@@ -273,8 +275,7 @@ class PlanKeeper:
             else:
                 self._generation = max(self._generation, pointer.generation)
                 if pointer != self._taken:
-                    is_known = ahead is not None and ahead.pointer == pointer
-                    read = ahead if ahead is not None and is_known else self._read(pointer)
+                    read = ahead if ahead is not None and ahead.pointer == pointer else self._read(pointer)
                     self._take_over(read, seen, now_ms)
             self._taken = pointer
             self.store_trouble = ""
@@ -285,24 +286,24 @@ class PlanKeeper:
             _log.warning("the plan store cannot be read: %s", err)
         return self.tally.taken_over != before
 
-    def _read(self, pointer: Pointer) -> _Read:
+    def _read(self, pointer: Pointer, check: Check = check) -> _Read:
         stored = self._store.read(pointer)
-        return _Read(pointer=pointer, stored=stored, is_accepted=_is_accepted(stored))
+        return _Read(pointer=pointer, stored=stored, is_accepted=_is_accepted(check(stored.document, stored.inputs)))
 
     def _read_newest(self) -> _Read | None:
         pointer = self._store.pointer()
-        if pointer is None:
-            return None
-        stored = self._store.read(pointer)
-        return _Read(pointer=pointer, stored=stored, is_accepted=_is_accepted(stored, check=check_beside))
+        return None if pointer is None else self._read(pointer, check_beside)
 
     def _read_before(self) -> _Read | None:
-        """What was read ahead; None where nothing was, or it could not be: it is read again, and told then."""
+        """What was read ahead; None where nothing was, or it could not be: it is read again then."""
         ahead, self._ahead = self._ahead, None
         if ahead is None:
             return None
-        wait([ahead])
-        return None if ahead.exception() is not None else ahead.result()
+        error = ahead.exception()
+        if error is not None:
+            _log.warning("the plan of the store could not be read ahead: %s", error)
+            return None
+        return ahead.result()
 
     def _take_over(self, read: _Read, seen: ClusterSnapshot, now_ms: int) -> None:
         """The plan of the store, made by the leader before us or published, where it stands its check."""
@@ -351,8 +352,7 @@ class PlanKeeper:
         self.store_trouble = ""
 
 
-def _is_accepted(stored: StoredPlan, *, check: Callable[[Mapping[str, Any], bytes], Report] = check) -> bool:
-    report = check(stored.document, stored.inputs)
+def _is_accepted(report: Report) -> bool:
     if report.accepted and report.schema.startswith("gpuyield/plan/"):
         return True
     why = "; ".join(str(one) for one in report.refused[:3]) or "it claims nothing that can be checked"

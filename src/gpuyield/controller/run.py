@@ -15,7 +15,6 @@ from gpuyield.controller.mirror import Mirror
 from gpuyield.controller.options import Options
 from gpuyield.model.document import schema_name
 from gpuyield.report.answer import Answer
-from gpuyield.steps.compiled import keep_compiled
 from gpuyield.steps.setting import read_declaration
 
 if TYPE_CHECKING:
@@ -30,14 +29,15 @@ def run_controller(options: Options) -> Answer:
         SourceError: The port is taken; or, with a dry run, the cluster is out of reach.
     """
     log_to_stderr(debug=options.debug)
-    keep_compiled()
     api = connect(options.context or read_declaration(options.file).sources.context)
     mirror = Mirror(api)
     mirror.start()
     try:
         # All that plans is loaded while the cluster is listed: after a restart somebody waits for an answer.
         from gpuyield.controller.replica import Replica
+        from gpuyield.steps.compiled import keep_compiled
 
+        keep_compiled()
         replica = Replica(api, mirror, options)
         return replica.look_once() if options.dry_run else _run(replica, options)
     finally:

@@ -23,7 +23,7 @@ def witness_document(seen: Witness | None) -> dict[str, Any] | None:
         return None
     return {
         "server": None if seen.server is None else _server(seen.server),
-        "gpu": None if seen.gpu is None else _gpu(seen.gpu),
+        "gpu": None if seen.gpu is None else asdict(seen.gpu),
         "remarks": list(seen.remarks),
     }
 
@@ -75,18 +75,6 @@ def witness_remarks(probes: Sequence[Probe]) -> list[str]:
 
 def _gpu_of(probe: Probe) -> GpuWitness | None:
     return None if probe.witness is None else probe.witness.gpu
-
-
-def _gpu(seen: GpuWitness) -> dict[str, Any]:
-    return {
-        "metric": seen.metric,
-        "gpus": seen.gpus,
-        "readings": seen.readings,
-        "busy": seen.busy,
-        "least": seen.least,
-        "most": seen.most,
-        "models": dict(seen.models),
-    }
 
 
 def _server(seen: ServerWitness) -> dict[str, Any]:

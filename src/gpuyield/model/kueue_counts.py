@@ -12,7 +12,8 @@ from gpuyield.units import Window
 class Level:
     """A level over a window, in whatever unit it counts: means over the time that is known, `known` of it as a ratio.
 
-    `first` and `last` are the means of the first and the last quarter of the window.
+    `first` and `last` are the means of the first and the last quarter of the window, None where less than half of it is
+    known.
     """
 
     now: float | None
@@ -54,7 +55,8 @@ class QueueCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KueueCounts:
-    """All queues that Kueue told of, by name."""
+    """All queues that Kueue told of, by name; `known` is of how much of the window it was heard, as a ratio."""
 
     window: Window
+    known: float
     queues: tuple[QueueCounts, ...]

@@ -13,6 +13,7 @@ from gpuyield.model.kueue_counts import KueueCounts
 from gpuyield.steps.metrics_store import metrics_store
 from gpuyield.units import DAY_MS, Window
 
+_WHOLE = 0.98
 _PATIENCE = Patience(read_s=20, total_s=30, attempts=1)
 """The jobs that wait now are told without it too."""
 
@@ -33,5 +34,11 @@ def kueue_counts(declared: Declaration, *, folder: Path, now_ms: int) -> tuple[K
     if found is None:
         reason = "It has none of Kueue's metrics of the last day: let it scrape Kueue's controller manager."
         return None, (Gap(reason=reason, where="sources.prometheus"),)
-    notes = tuple(Gap(reason=reason, where=where) for reason, where in source.take_notes())
-    return found, notes
+    gaps = [Gap(reason=reason, where=where) for reason, where in source.take_notes()]
+    if found.known < _WHOLE:
+        reason = (
+            f"It has Kueue's metrics of {found.known:.0%} of the last day: what Kueue counted is of that time, and what"
+            " happened in the rest is not known."
+        )
+        gaps.append(Gap(reason=reason, where="sources.prometheus"))
+    return found, tuple(gaps)

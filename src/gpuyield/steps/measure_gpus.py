@@ -139,8 +139,10 @@ def store_of(namespace: str | None, declared: Declaration, folder: Path) -> Metr
     Raises:
         DeclarationError: What is declared of it cannot be used.
     """
+    if namespace is None:
+        return None
     store = metrics_store(declared.sources, folder=folder, patience=WATCH_PATIENCE)
-    return None if store is None or namespace is None else MetricsStore(store, namespace)
+    return None if store is None else MetricsStore(store, namespace)
 
 
 def _holder(namespace: str | None) -> str:

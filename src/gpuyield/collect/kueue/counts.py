@@ -25,6 +25,9 @@ EVICTED = "kueue_evicted_workloads_total"
 WAIT = "kueue_admission_wait_time_seconds"
 _WAITS = (f"{WAIT}_bucket", f"{WAIT}_sum", f"{WAIT}_count")
 NAMES = (PENDING, RESERVED, USED, ADMITTED, EVICTED, *_WAITS)
+_OF_GPUS = ('resource=~".*gpu.*"',)
+_MATCHERS = {RESERVED: _OF_GPUS, USED: _OF_GPUS}
+"""Processors and memory are not read."""
 
 _BEAT_MS = MINUTE_MS
 _HOLDS_MS = 5 * MINUTE_MS
@@ -41,14 +44,16 @@ def read_counts(source: Prometheus, window: Window) -> KueueCounts | None:
         SourceError: Out of reach, refusing, or answering nonsense.
     """
     present = source.names(NAMES, window)
-    found = {name: source.raw(name, (), window) for name in NAMES if name in present}
+    found = {name: source.raw(name, _MATCHERS.get(name, ()), window) for name in NAMES if name in present}
     return counts_of(found, window) if any(found.values()) else None
 
 
 def counts_of(found: Mapping[str, Sequence[RawSeries]], window: Window) -> KueueCounts:
     """The counts of all queues from the series of each of NAMES."""
+    found = {name: [real for one in series if (real := _real(one)) is not None] for name, series in found.items()}
     since = _first_seen(found)
     led = {name: [one for one in series if _leads(one)] for name, series in found.items()}
+    counts = bool(led.get(ADMITTED))
     queues = sorted({one.labels["cluster_queue"] for series in led.values() for one in series if _is_of_queue(one)})
 
     def of(name: str, queue: str) -> list[RawSeries]:
@@ -59,20 +64,27 @@ def counts_of(found: Mapping[str, Sequence[RawSeries]], window: Window) -> Kueue
 
     return KueueCounts(
         window=window,
+        known=_known([one for series in led.values() for one in series], window),
         queues=tuple(
             QueueCounts(
                 queue=queue,
                 waiting=_level(of(PENDING, queue), window),
                 reserved_gpus=_level(gpus(RESERVED, queue), window),
                 used_gpus=_level(gpus(USED, queue), window),
-                admitted=_total(of(ADMITTED, queue), since) if ADMITTED in found else None,
-                # A counter without any eviction has no series: where others are scraped there was none.
-                evicted=_by_reason(of(EVICTED, queue), since) if ADMITTED in found or EVICTED in found else None,
+                # What never happened has no series: it is none where the counters of others are there, else unknown.
+                admitted=_total(of(ADMITTED, queue), since) if counts else None,
+                evicted=_by_reason(of(EVICTED, queue), since) if counts or led.get(EVICTED) else None,
                 waits=_waits([of(name, queue) for name in _WAITS], since),
             )
             for queue in queues
         ),
     )
+
+
+def _real(one: RawSeries) -> RawSeries | None:
+    """A series without the samples that are no numbers; None where none is left."""
+    there = np.isfinite(one.values)
+    return RawSeries(labels=one.labels, ts_ms=one.ts_ms[there], values=one.values[there]) if there.any() else None
 
 
 def _leads(one: RawSeries) -> bool:
@@ -98,7 +110,7 @@ def _first_seen(found: Mapping[str, Sequence[RawSeries]]) -> dict[_Target, int]:
 
 def _level(series: Sequence[RawSeries], window: Window) -> Level | None:
     """The sum over the series of one target; where several targets tell at once (a new leader), the larger one."""
-    grid = np.arange(window.from_ms, window.to_ms, _BEAT_MS, dtype=np.int64) + _BEAT_MS - 1
+    grid = _grid(window)
     by_target: dict[_Target, list[_Levels]] = defaultdict(list)
     for one in series:
         by_target[target_of(one.labels)].append(_held(one, grid))
@@ -114,10 +126,22 @@ def _level(series: Sequence[RawSeries], window: Window) -> Level | None:
         now=float(level[known][-1]) if window.to_ms - last_ms < _HOLDS_MS else None,
         mean=float(level[known].mean()),
         most=float(level[known].max()),
-        first=_mean(level[:quarter]),
-        last=_mean(level[-quarter:]),
+        first=_mean_if_known(level[:quarter]),
+        last=_mean_if_known(level[-quarter:]),
         known=float(known.mean()),
     )
+
+
+def _known(series: Sequence[RawSeries], window: Window) -> float:
+    """Of how much of a window anything was told, as a ratio."""
+    grid = _grid(window)
+    told = [~np.isnan(_held(one, grid)) for one in series]
+    return float(np.logical_or.reduce(told).mean()) if told else 0.0
+
+
+def _grid(window: Window) -> npt.NDArray[np.int64]:
+    """The instants that levels are read at: the last ones of each minute."""
+    return np.arange(window.from_ms, window.to_ms, _BEAT_MS, dtype=np.int64) + _BEAT_MS - 1
 
 
 def _held(one: RawSeries, grid: npt.NDArray[np.int64]) -> _Levels:
@@ -136,9 +160,10 @@ def _sum(parts: Sequence[_Levels]) -> _Levels:
     return np.where(known.any(axis=0), np.where(known, stacked, 0.0).sum(axis=0), np.nan)
 
 
-def _mean(level: _Levels) -> float | None:
+def _mean_if_known(level: _Levels) -> float | None:
+    """The mean of what is known; None where that is less than half."""
     known = level[~np.isnan(level)]
-    return float(known.mean()) if len(known) else None
+    return float(known.mean()) if 2 * len(known) >= len(level) else None
 
 
 # Counters.

@@ -36,7 +36,8 @@ def mapping(of: Mapping[str, Any], *keys: str) -> Object:
         found = found.get(key)
         if not isinstance(found, dict):
             return {}
-    return found  # type: ignore[no-any-return]
+    inner: Object = found
+    return inner
 
 
 def items(of: Mapping[str, Any], key: str) -> list[Object]:

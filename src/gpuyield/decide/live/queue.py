@@ -81,6 +81,7 @@ def live_queue_document(
 def _counts_document(counts: KueueCounts) -> dict[str, Any]:
     return {
         "window": window_document(counts.window),
+        "known": counts.known,
         "queues": [
             {
                 "queue": one.queue,
